@@ -1,0 +1,122 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What a user asks for, as plain data: one JobSpec per JSON job. It is made by read_job (job_reader.h),
+// which checks every value, and is immutable from then on; nothing rewrites it. Planning turns it into
+// a Plan, and only the Plan reaches the trainer.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "quadrille/base/enum_text.h"
+#include "quadrille/base/units.h"
+
+namespace quadrille {
+
+enum class ModelFamily : std::uint8_t { kGpt2 };
+inline constexpr EnumTable<ModelFamily, 1> kModelFamilyText{{{{ModelFamily::kGpt2, "gpt2"}}}};
+
+/// The shape of a transformer. Letters used beside buffers: L layers, H hidden, A heads, D head
+/// dimension, F ffn, V vocab, T sequence, B micro-batch (sequences).
+struct ModelSpec {
+  ModelFamily family = ModelFamily::kGpt2;
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t ffn = 0;              ///< Default 4 * hidden.
+  std::int64_t vocab = 0;            ///< Default: the tokenizer's (256 for bytes).
+  std::int64_t context = 0;          ///< Most tokens a position embedding exists for.
+  bool tie_embeddings = true;        ///< The head uses the token embedding.
+  bool bias = true;                  ///< Biases in linear layers and norms.
+  double dropout = 0.0;              ///< After the embedding, attention and MLP projections.
+  double norm_epsilon = 1e-5;
+
+  [[nodiscard]] std::int64_t head_dimension() const { return hidden / heads; }
+};
+
+enum class SampleOrder : std::uint8_t { kShuffled, kSequential };
+inline constexpr EnumTable<SampleOrder, 2> kSampleOrderText{
+    {{{SampleOrder::kShuffled, "shuffled"}, {SampleOrder::kSequential, "sequential"}}}};
+
+struct DataSpec {
+  std::vector<std::string> train;       ///< Files in stream order, globs expanded and sorted.
+  std::vector<std::string> validation;  ///< Empty: split off by validation_fraction, or none.
+  double validation_fraction = 0.0;     ///< The last part of the train stream, kept out of training.
+  std::string tokenizer = "bytes";
+  SampleOrder order = SampleOrder::kShuffled;
+};
+
+enum class Precision : std::uint8_t { kFp32 };
+inline constexpr EnumTable<Precision, 1> kPrecisionText{{{{Precision::kFp32, "fp32"}}}};
+
+enum class LearningRateSchedule : std::uint8_t { kConstant, kLinear, kCosine, kWsd };
+inline constexpr EnumTable<LearningRateSchedule, 4> kLearningRateScheduleText{
+    {{{LearningRateSchedule::kConstant, "constant"},
+      {LearningRateSchedule::kLinear, "linear"},
+      {LearningRateSchedule::kCosine, "cosine"},
+      {LearningRateSchedule::kWsd, "wsd"}}}};
+
+struct TrainingSpec {
+  std::int64_t sequence = 0;      ///< T, tokens of a sample; at most model.context.
+  std::int64_t global_batch = 0;  ///< Sequences of one optimizer step, over all ranks.
+  std::int64_t micro_batch = 0;   ///< Sequences of one forward on one rank; 0 is "auto".
+  std::int64_t steps = 0;         ///< Optimizer steps (from `tokens`, rounded up, if that was given).
+  std::uint64_t seed = 1;
+  Precision precision = Precision::kFp32;
+  double learning_rate = 3e-4;
+  LearningRateSchedule schedule = LearningRateSchedule::kCosine;
+  std::int64_t warmup_steps = 0;
+  double decay_fraction = 0.2;    ///< wsd: the last part of the run over which the rate falls.
+  double minimum_learning_rate = 0.0;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;
+  double clip = 1.0;              ///< Global gradient norm; 0 is off.
+  std::int64_t evaluate_every = 0;    ///< Steps; 0 is never. The last step evaluates if this is set.
+  std::int64_t evaluate_batches = 8;  ///< Global batches of the validation stream, from its start.
+
+  [[nodiscard]] std::int64_t tokens_per_step() const { return global_batch * sequence; }
+};
+
+/// Degrees of the mesh; only `data` may exceed 1 so far. `data == 0` is "auto".
+struct ParallelSpec {
+  std::int64_t data = 1;
+  [[nodiscard]] bool is_auto() const { return data == 0; }
+};
+
+struct MemorySpec {
+  Bytes host_limit;  ///< Per rank; 0: what the machine has, shared by its ranks.
+};
+
+struct CommunicationSpec {
+  Bytes bucket = Bytes(4 << 20);    ///< Gradients are reduced in buckets of about this size.
+  Seconds timeout = Seconds(60);    ///< A collective that waits longer names the culprit and fails.
+};
+
+struct CheckpointSpec {
+  std::int64_t every = 0;   ///< Steps; 0: only at the end.
+  std::int64_t keep = 3;    ///< Newest valid ones that stay.
+  std::string directory;    ///< Empty: <run directory>/checkpoints.
+  bool asynchronous = true;
+};
+
+struct ObserveSpec {
+  std::int64_t log_every = 10;  ///< Steps between plain progress lines.
+};
+
+struct JobSpec {
+  std::string name = "job";
+  ModelSpec model;
+  DataSpec data;
+  TrainingSpec training;
+  ParallelSpec parallel;
+  MemorySpec memory;
+  CommunicationSpec communication;
+  CheckpointSpec checkpoint;
+  ObserveSpec observe;
+};
+
+}  // namespace quadrille

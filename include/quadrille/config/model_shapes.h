@@ -1,0 +1,69 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What a ModelSpec implies, as plain data: its parameters and the activations that a layer keeps. The
+// planner sizes memory from it, the model builds exactly these tensors, and a test holds the two
+// together, so a prediction and a run cannot drift apart.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "quadrille/base/units.h"
+#include "quadrille/config/job_spec.h"
+
+namespace quadrille {
+
+/// Layers are numbered 0 (embedding), 1..L (blocks), L+1 (final norm, head and loss).
+[[nodiscard]] constexpr std::int64_t layer_count(const ModelSpec& model) { return model.layers + 2; }
+
+struct ParameterShape {
+  std::string name;                 ///< Hugging Face's GPT-2 name, e.g. `h.0.attn.c_attn.weight`.
+  std::int64_t layer = 0;
+  std::vector<std::int64_t> shape;  ///< Row-major.
+  bool decayed = false;             ///< Weight decay applies (matrices and embeddings).
+  bool in_product = false;          ///< A matrix product uses it: counts for MFU.
+  double initial_deviation = 0;     ///< Normal(0, this); 0 with `initial_constant`.
+  double initial_constant = 0;
+
+  [[nodiscard]] std::int64_t elements() const;
+};
+
+/// In layer order; a tied head adds no parameter. Matrices of linear layers are [out, in] here and in
+/// memory; Hugging Face's GPT-2 stores them [in, out] (import and export transpose).
+[[nodiscard]] std::vector<ParameterShape> parameter_shapes(const ModelSpec& model);
+[[nodiscard]] std::int64_t parameter_count(const ModelSpec& model);
+
+enum class ActivationLife : std::uint8_t {
+  kSaved,     ///< From the layer's forward to its backward.
+  kOutput,    ///< From the layer's forward to the next layer's backward (its input is this).
+  kForward,   ///< Only inside the layer's forward.
+  kBackward,  ///< Only inside the layer's backward.
+  kGradient,  ///< Gradient of the layer's input: from its backward to the previous layer's backward.
+};
+
+struct ActivationShape {
+  std::string name;                 ///< Unique within the layer, e.g. `qkv`.
+  std::int64_t layer = 0;
+  std::vector<std::int64_t> shape;
+  std::int64_t element_bytes = 4;
+  ActivationLife life = ActivationLife::kSaved;
+
+  [[nodiscard]] Bytes bytes() const;
+};
+
+struct BatchShape {
+  std::int64_t micro_batch = 1;  ///< B
+  std::int64_t sequence = 1;     ///< T
+};
+
+/// Everything one micro-batch needs on one rank besides parameters, in layer order.
+[[nodiscard]] std::vector<ActivationShape> activation_shapes(const ModelSpec& model, BatchShape batch);
+
+/// FLOPs that count for MFU, forward and backward: 6 per parameter that a matrix product uses, plus
+/// causal attention. A sequence has T(T+1)/2 query-key pairs; scores and values take 2*H each, backward
+/// twice that: 3 * 4H * T(T+1)/2 a layer and sequence, so 6*L*H*(T+1) a token.
+[[nodiscard]] Flops model_flops_per_token(const ModelSpec& model, std::int64_t sequence);
+
+}  // namespace quadrille
