@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Invariants of our own code. A failed check is our bug: the process prints the expression, the place,
-// the thread's rank (set_check_rank) and a backtrace, and aborts; the launcher then stops the other ranks.
+// Invariants of our own code. A failed check is our bug: the process prints the expression, the
+// place, the thread's rank (set_check_rank) and a backtrace, and aborts; the launcher then stops
+// the other ranks.
 
 #include <string_view>
 
@@ -17,17 +18,17 @@ void set_check_rank(int rank);
 
 }  // namespace quadrille
 
-#define QD_CHECK(condition)                                                \
-  do {                                                                     \
-    if (!(condition)) [[unlikely]] {                                       \
-      ::quadrille::check_failed(#condition, __FILE__, __LINE__, {});       \
-    }                                                                      \
+#define QD_CHECK(condition)                                          \
+  do {                                                               \
+    if (!(condition)) [[unlikely]] {                                 \
+      ::quadrille::check_failed(#condition, __FILE__, __LINE__, {}); \
+    }                                                                \
   } while (false)
 
 /// The message is evaluated only when the check fails.
-#define QD_CHECK_MSG(condition, message)                                   \
-  do {                                                                     \
-    if (!(condition)) [[unlikely]] {                                       \
+#define QD_CHECK_MSG(condition, message)                                    \
+  do {                                                                      \
+    if (!(condition)) [[unlikely]] {                                        \
       ::quadrille::check_failed(#condition, __FILE__, __LINE__, (message)); \
-    }                                                                      \
+    }                                                                       \
   } while (false)

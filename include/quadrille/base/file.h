@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Files, with the rule "commit last": what is written becomes visible whole, by one atomic rename after
-// its bytes and its folder have reached the disk, or not at all.
+// Files, with the rule "commit last": what is written becomes visible whole, by one atomic rename
+// after its bytes and its folder have reached the disk, or not at all.
 
 #include <cstddef>
 #include <cstdint>
@@ -53,7 +53,8 @@ class MappedFile {
 /// What a process of this user may still write there.
 [[nodiscard]] Result<Bytes> free_space(const std::string& path);
 
-/// Appends to a file and counts on nothing but write(2): whole lines survive a kill -9 of the writer.
+/// Appends to a file and counts on nothing but write(2): whole lines survive a kill -9 of the
+/// writer.
 class AppendFile {
  public:
   /// Opens for appending; creates it if absent.

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Checksums of files and tensors: XXH3 with 64 bits, written as 16 hexadecimal digits. It finds damage,
-// not forgery.
+// Checksums of files and tensors: XXH3 with 64 bits, written as 16 hexadecimal digits. It finds
+// damage, not forgery.
 
 #include <cstddef>
 #include <cstdint>

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The one JSON reader and writer. A value knows its line and path, so that whoever interprets it can
-// say exactly where it went wrong; object members keep the order of the file. Numbers keep whether
-// they were written as integers, and 64-bit integers stay exact. Parsing is linear, bounded in depth,
-// never throws, and is safe on hostile bytes.
+// The one JSON reader and writer. A value knows its line and path, so that whoever interprets it
+// can say exactly where it went wrong; object members keep the order of the file. Numbers keep
+// whether they were written as integers, and 64-bit integers stay exact. Parsing is linear, bounded
+// in depth, never throws, and is safe on hostile bytes.
 
 #include <cstdint>
 #include <string>
@@ -22,8 +22,8 @@ class Json {
   enum class Kind : std::uint8_t { kNull, kBool, kInteger, kReal, kString, kArray, kObject };
   using Member = std::pair<std::string, Json>;
 
-  Json() = default;                                    // null
-  Json(std::nullptr_t) {}                              // NOLINT: literals read well
+  Json() = default;        // null
+  Json(std::nullptr_t) {}  // NOLINT: literals read well
   Json(bool value) : kind_(Kind::kBool), bool_(value) {}
   Json(int value) : kind_(Kind::kInteger), integer_(value) {}
   Json(std::int64_t value) : kind_(Kind::kInteger), integer_(value) {}
@@ -55,8 +55,8 @@ class Json {
   /// The member, or null where there is none or this is no object.
   [[nodiscard]] const Json* find(std::string_view key) const;
 
-  // Lenient reads for files that this project wrote itself: the member's value, or `otherwise` where it
-  // is absent or of another kind.
+  // Lenient reads for files that this project wrote itself: the member's value, or `otherwise`
+  // where it is absent or of another kind.
   [[nodiscard]] std::int64_t integer_or(std::string_view key, std::int64_t otherwise) const;
   [[nodiscard]] double number_or(std::string_view key, double otherwise) const;
   [[nodiscard]] std::string string_or(std::string_view key, std::string_view otherwise) const;
@@ -92,14 +92,14 @@ class Json {
 [[nodiscard]] std::string_view to_text(Json::Kind kind);
 
 struct JsonParseOptions {
-  std::string file = "<text>";   ///< For diagnostics.
-  bool comments = false;         ///< Accept // and /* */.
+  std::string file = "<text>";  ///< For diagnostics.
+  bool comments = false;        ///< Accept // and /* */.
   int depth_most = 64;
 };
 
-/// Errors: kInvalid with one Diagnostic (file, line, path so far, what was read, what was expected);
-/// a duplicate key, an integer beyond 64 bits and bytes after the value are errors too; several
-/// duplicate keys are reported together.
+/// Errors: kInvalid with one Diagnostic (file, line, path so far, what was read, what was
+/// expected); a duplicate key, an integer beyond 64 bits and bytes after the value are errors too;
+/// several duplicate keys are reported together.
 [[nodiscard]] Result<Json> parse_json(std::string_view text, const JsonParseOptions& options);
 
 /// The same from a file. Errors: kNotFound, kInternal (I/O), and those of parse_json.

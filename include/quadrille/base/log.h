@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A rank's log file: one line an event, `<UTC time> <level> <text>`, flushed at each line so that the
-// last words of a dying rank are on the disk. Safe to call from several threads. Passed to whoever
-// logs; there is no global logger.
+// A rank's log file: one line an event, `<UTC time> <level> <text>`, flushed at each line so that
+// the last words of a dying rank are on the disk. Safe to call from several threads. Passed to
+// whoever logs; there is no global logger.
 
 #include <cstdint>
 #include <memory>
@@ -18,14 +18,15 @@ namespace quadrille {
 
 enum class LogLevel : std::uint8_t { kDebug, kInfo, kWarning, kError };
 inline constexpr EnumTable<LogLevel, 4> kLogLevelText{{{{LogLevel::kDebug, "debug"},
-                                                       {LogLevel::kInfo, "info"},
-                                                       {LogLevel::kWarning, "warning"},
-                                                       {LogLevel::kError, "error"}}}};
+                                                        {LogLevel::kInfo, "info"},
+                                                        {LogLevel::kWarning, "warning"},
+                                                        {LogLevel::kError, "error"}}}};
 
 class Logger {
  public:
   /// Appends to the file; creates it if absent.
-  [[nodiscard]] static Result<Logger> to_file(const std::string& path, LogLevel least = LogLevel::kInfo);
+  [[nodiscard]] static Result<Logger> to_file(const std::string& path,
+                                              LogLevel least = LogLevel::kInfo);
   /// Drops every line; for tests and tools.
   [[nodiscard]] static Logger nowhere();
   Logger(Logger&&) noexcept;

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Randomness as a pure function of (seed, purpose, step or id, index): nothing to save in a checkpoint,
-// nothing that depends on the number of ranks. All draws come from Philox4x32-10 counters.
-// Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", section 4.3.
+// Randomness as a pure function of (seed, purpose, step or id, index): nothing to save in a
+// checkpoint, nothing that depends on the number of ranks. All draws come from Philox4x32-10
+// counters. Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", section 4.3.
 
 #include <array>
 #include <cstdint>
@@ -17,7 +17,13 @@ namespace quadrille {
                                                   std::uint64_t counter_high);
 
 /// What a draw is for; draws of different purposes never share a counter.
-enum class RandomPurpose : std::uint32_t { kInitialise = 1, kDropout = 2, kOrder = 3, kSampling = 4, kTest = 5 };
+enum class RandomPurpose : std::uint32_t {
+  kInitialise = 1,
+  kDropout = 2,
+  kOrder = 3,
+  kSampling = 4,
+  kTest = 5
+};
 
 /// One independent sequence of numbers, addressed by index. Cheap to copy.
 class RandomStream {
@@ -29,7 +35,8 @@ class RandomStream {
   [[nodiscard]] std::uint32_t bits(std::uint64_t index) const;
   /// In [0, 1) with 24 bits.
   [[nodiscard]] float uniform(std::uint64_t index) const;
-  /// Standard normal by Box-Muller from the words of one counter; equal on every machine up to libm.
+  /// Standard normal by Box-Muller from the words of one counter; equal on every machine up to
+  /// libm.
   [[nodiscard]] float normal(std::uint64_t index) const;
 
   /// The parts, for kernels that draw whole vectors: word w of counter c is bits(4*c + w).

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How a failure travels: as a value. An exception that unwinds past a collective leaves the peers of
-// this rank waiting for ever; a value can be carried to the step boundary, where World::agree() makes
-// one rank's error a decision of all. Three kinds, three answers: the world failed and the user asked
-// wrongly are both a `Result` (the latter with every Diagnostic found); a broken invariant of ours is
-// QD_CHECK (check.h).
+// How a failure travels: as a value. An exception that unwinds past a collective leaves the peers
+// of this rank waiting for ever; a value can be carried to the step boundary, where World::agree()
+// makes one rank's error a decision of all. Three kinds, three answers: the world failed and the
+// user asked wrongly are both a `Result` (the latter with every Diagnostic found); a broken
+// invariant of ours is QD_CHECK (check.h).
 
 #include <cstdint>
 #include <string>
@@ -35,11 +35,11 @@ enum class Code : std::uint8_t {
 
 /// One thing that is wrong with what the user wrote.
 struct Diagnostic {
-  std::string file;        ///< As the user named it; "--set" for an override.
-  int line = 0;            ///< From 1; 0 where there is none.
-  std::string path;        ///< JSON path such as `training.steps`; empty for the whole file.
-  std::string wrong;       ///< What was found, e.g. `"2x" is not a number`.
-  std::string right;       ///< What would be right, e.g. `a whole number from 1 to 2^31`.
+  std::string file;   ///< As the user named it; "--set" for an override.
+  int line = 0;       ///< From 1; 0 where there is none.
+  std::string path;   ///< JSON path such as `training.steps`; empty for the whole file.
+  std::string wrong;  ///< What was found, e.g. `"2x" is not a number`.
+  std::string right;  ///< What would be right, e.g. `a whole number from 1 to 2^31`.
 
   /// `job.json:12: training.steps: "2x" is not a number; expected a whole number from 1 to 2^31`
   [[nodiscard]] std::string to_text() const;
@@ -68,9 +68,9 @@ using Result = tl::expected<T, Error>;
 /// The same error, said with what was being done: "<doing>: <message>".
 [[nodiscard]] Error with_context(Error error, std::string_view doing);
 
-/// "No space left on device" for the errno of a call that has just failed, with the operation and file:
-/// `cannot write "x": No space left on device`. ENOSPC, EDQUOT and ENOMEM are kExhausted, ENOENT is
-/// kNotFound, others kInternal.
+/// "No space left on device" for the errno of a call that has just failed, with the operation and
+/// file: `cannot write "x": No space left on device`. ENOSPC, EDQUOT and ENOMEM are kExhausted,
+/// ENOENT is kNotFound, others kInternal.
 [[nodiscard]] Error errno_error(std::string_view doing, int error_number);
 
 }  // namespace quadrille
@@ -79,19 +79,19 @@ using Result = tl::expected<T, Error>;
 #define QD_CONCAT(a, b) QD_CONCAT_INNER(a, b)
 
 /// Returns the error of `expr` (a Result) from the current function, if it has one.
-#define QD_RETURN_IF_ERROR(expr)                                           \
-  do {                                                                     \
-    if (auto&& qd_result = (expr); !qd_result) {                           \
+#define QD_RETURN_IF_ERROR(expr)                                                 \
+  do {                                                                           \
+    if (auto&& qd_result = (expr); !qd_result) {                                 \
       return ::tl::unexpected<::quadrille::Error>(std::move(qd_result).error()); \
-    }                                                                      \
+    }                                                                            \
   } while (false)
 
 /// `QD_ASSIGN_OR_RETURN(auto pool, Pool::create(options));`
 #define QD_ASSIGN_OR_RETURN(lhs, expr) \
   QD_ASSIGN_OR_RETURN_INNER(QD_CONCAT(qd_result_, __COUNTER__), lhs, expr)
-#define QD_ASSIGN_OR_RETURN_INNER(result, lhs, expr)                     \
-  auto result = (expr);                                                  \
-  if (!result) {                                                         \
+#define QD_ASSIGN_OR_RETURN_INNER(result, lhs, expr)                        \
+  auto result = (expr);                                                     \
+  if (!result) {                                                            \
     return ::tl::unexpected<::quadrille::Error>(std::move(result).error()); \
-  }                                                                      \
+  }                                                                         \
   lhs = std::move(result).value()

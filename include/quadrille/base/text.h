@@ -15,10 +15,10 @@ namespace quadrille {
 /// Optimal string alignment distance: insertions, deletions, substitutions, neighbours swapped.
 [[nodiscard]] int edit_distance(std::string_view a, std::string_view b);
 
-/// The candidate nearest to `word`, or nothing if none is near enough to be meant (distance at most a
-/// third of the longer word, at least 1). Ties go to the first.
-[[nodiscard]] std::optional<std::string_view> nearest_word(std::string_view word,
-                                                           std::span<const std::string_view> candidates);
+/// The candidate nearest to `word`, or nothing if none is near enough to be meant (distance at most
+/// a third of the longer word, at least 1). Ties go to the first.
+[[nodiscard]] std::optional<std::string_view> nearest_word(
+    std::string_view word, std::span<const std::string_view> candidates);
 
 [[nodiscard]] std::vector<std::string> split(std::string_view text, char separator);
 [[nodiscard]] std::string join(std::span<const std::string> parts, std::string_view separator);

@@ -16,7 +16,8 @@
 namespace quadrille {
 
 /// a*b, or nothing where it leaves int64.
-[[nodiscard]] constexpr std::optional<std::int64_t> checked_multiply(std::int64_t a, std::int64_t b) {
+[[nodiscard]] constexpr std::optional<std::int64_t> checked_multiply(std::int64_t a,
+                                                                     std::int64_t b) {
   std::int64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) return std::nullopt;
   return product;
@@ -53,9 +54,15 @@ class Bytes {
   std::int64_t count_ = 0;
 };
 
-constexpr Bytes operator""_KiB(unsigned long long n) { return Bytes(static_cast<std::int64_t>(n) << 10); }
-constexpr Bytes operator""_MiB(unsigned long long n) { return Bytes(static_cast<std::int64_t>(n) << 20); }
-constexpr Bytes operator""_GiB(unsigned long long n) { return Bytes(static_cast<std::int64_t>(n) << 30); }
+constexpr Bytes operator""_KiB(unsigned long long n) {
+  return Bytes(static_cast<std::int64_t>(n) << 10);
+}
+constexpr Bytes operator""_MiB(unsigned long long n) {
+  return Bytes(static_cast<std::int64_t>(n) << 20);
+}
+constexpr Bytes operator""_GiB(unsigned long long n) {
+  return Bytes(static_cast<std::int64_t>(n) << 30);
+}
 
 /// "17 B", "1.5 KiB", "3.2 GiB".
 [[nodiscard]] std::string to_text(Bytes bytes);

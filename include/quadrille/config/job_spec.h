@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a user asks for, as plain data: one JobSpec per JSON job. It is made by read_job (job_reader.h),
-// which checks every value, and is immutable from then on; nothing rewrites it. Planning turns it into
-// a Plan, and only the Plan reaches the trainer.
+// What a user asks for, as plain data: one JobSpec per JSON job. It is made by read_job
+// (job_reader.h), which checks every value, and is immutable from then on; nothing rewrites it.
+// Planning turns it into a Plan, and only the Plan reaches the trainer.
 
 #include <cstdint>
 #include <string>
@@ -25,12 +25,12 @@ struct ModelSpec {
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
   std::int64_t heads = 0;
-  std::int64_t ffn = 0;              ///< Default 4 * hidden.
-  std::int64_t vocab = 0;            ///< Default: the tokenizer's (256 for bytes).
-  std::int64_t context = 0;          ///< Most tokens a position embedding exists for.
-  bool tie_embeddings = true;        ///< The head uses the token embedding.
-  bool bias = true;                  ///< Biases in linear layers and norms.
-  double dropout = 0.0;              ///< After the embedding, attention and MLP projections.
+  std::int64_t ffn = 0;        ///< Default 4 * hidden.
+  std::int64_t vocab = 0;      ///< Default: the tokenizer's (256 for bytes).
+  std::int64_t context = 0;    ///< Most tokens a position embedding exists for.
+  bool tie_embeddings = true;  ///< The head uses the token embedding.
+  bool bias = true;            ///< Biases in linear layers and norms.
+  double dropout = 0.0;        ///< After the embedding, attention and MLP projections.
   double norm_epsilon = 1e-5;
 
   [[nodiscard]] std::int64_t head_dimension() const { return hidden / heads; }
@@ -43,7 +43,7 @@ inline constexpr EnumTable<SampleOrder, 2> kSampleOrderText{
 struct DataSpec {
   std::vector<std::string> train;       ///< Files in stream order, globs expanded and sorted.
   std::vector<std::string> validation;  ///< Empty: split off by validation_fraction, or none.
-  double validation_fraction = 0.0;     ///< The last part of the train stream, kept out of training.
+  double validation_fraction = 0.0;  ///< The last part of the train stream, kept out of training.
   std::string tokenizer = "bytes";
   SampleOrder order = SampleOrder::kShuffled;
 };
@@ -62,20 +62,20 @@ struct TrainingSpec {
   std::int64_t sequence = 0;      ///< T, tokens of a sample; at most model.context.
   std::int64_t global_batch = 0;  ///< Sequences of one optimizer step, over all ranks.
   std::int64_t micro_batch = 0;   ///< Sequences of one forward on one rank; 0 is "auto".
-  std::int64_t steps = 0;         ///< Optimizer steps (from `tokens`, rounded up, if that was given).
+  std::int64_t steps = 0;  ///< Optimizer steps (from `tokens`, rounded up, if that was given).
   std::uint64_t seed = 1;
   Precision precision = Precision::kFp32;
   double learning_rate = 3e-4;
   LearningRateSchedule schedule = LearningRateSchedule::kCosine;
   std::int64_t warmup_steps = 0;
-  double decay_fraction = 0.2;    ///< wsd: the last part of the run over which the rate falls.
+  double decay_fraction = 0.2;  ///< wsd: the last part of the run over which the rate falls.
   double minimum_learning_rate = 0.0;
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double weight_decay = 0.1;
-  double clip = 1.0;              ///< Global gradient norm; 0 is off.
-  std::int64_t evaluate_every = 0;    ///< Steps; 0 is never. The last step evaluates if this is set.
+  double clip = 1.0;                ///< Global gradient norm; 0 is off.
+  std::int64_t evaluate_every = 0;  ///< Steps; 0 is never. The last step evaluates if this is set.
   std::int64_t evaluate_batches = 8;  ///< Global batches of the validation stream, from its start.
 
   [[nodiscard]] std::int64_t tokens_per_step() const { return global_batch * sequence; }
@@ -92,14 +92,14 @@ struct MemorySpec {
 };
 
 struct CommunicationSpec {
-  Bytes bucket = Bytes(4 << 20);    ///< Gradients are reduced in buckets of about this size.
-  Seconds timeout = Seconds(60);    ///< A collective that waits longer names the culprit and fails.
+  Bytes bucket = Bytes(4 << 20);  ///< Gradients are reduced in buckets of about this size.
+  Seconds timeout = Seconds(60);  ///< A collective that waits longer names the culprit and fails.
 };
 
 struct CheckpointSpec {
-  std::int64_t every = 0;   ///< Steps; 0: only at the end.
-  std::int64_t keep = 3;    ///< Newest valid ones that stay.
-  std::string directory;    ///< Empty: <run directory>/checkpoints.
+  std::int64_t every = 0;  ///< Steps; 0: only at the end.
+  std::int64_t keep = 3;   ///< Newest valid ones that stay.
+  std::string directory;   ///< Empty: <run directory>/checkpoints.
   bool asynchronous = true;
 };
 

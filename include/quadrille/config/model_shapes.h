@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a ModelSpec implies, as plain data: its parameters and the activations that a layer keeps. The
-// planner sizes memory from it, the model builds exactly these tensors, and a test holds the two
-// together, so a prediction and a run cannot drift apart.
+// What a ModelSpec implies, as plain data: its parameters and the activations that a layer keeps.
+// The planner sizes memory from it, the model builds exactly these tensors, and a test holds the
+// two together, so a prediction and a run cannot drift apart.
 
 #include <cstdint>
 #include <string>
@@ -16,10 +16,12 @@
 namespace quadrille {
 
 /// Layers are numbered 0 (embedding), 1..L (blocks), L+1 (final norm, head and loss).
-[[nodiscard]] constexpr std::int64_t layer_count(const ModelSpec& model) { return model.layers + 2; }
+[[nodiscard]] constexpr std::int64_t layer_count(const ModelSpec& model) {
+  return model.layers + 2;
+}
 
 struct ParameterShape {
-  std::string name;                 ///< Hugging Face's GPT-2 name, e.g. `h.0.attn.c_attn.weight`.
+  std::string name;  ///< Hugging Face's GPT-2 name, e.g. `h.0.attn.c_attn.weight`.
   std::int64_t layer = 0;
   std::vector<std::int64_t> shape;  ///< Row-major.
   bool decayed = false;             ///< Weight decay applies (matrices and embeddings).
@@ -30,8 +32,8 @@ struct ParameterShape {
   [[nodiscard]] std::int64_t elements() const;
 };
 
-/// In layer order; a tied head adds no parameter. Matrices of linear layers are [out, in] here and in
-/// memory; Hugging Face's GPT-2 stores them [in, out] (import and export transpose).
+/// In layer order; a tied head adds no parameter. Matrices of linear layers are [out, in] here and
+/// in memory; Hugging Face's GPT-2 stores them [in, out] (import and export transpose).
 [[nodiscard]] std::vector<ParameterShape> parameter_shapes(const ModelSpec& model);
 [[nodiscard]] std::int64_t parameter_count(const ModelSpec& model);
 
@@ -40,11 +42,12 @@ enum class ActivationLife : std::uint8_t {
   kOutput,    ///< From the layer's forward to the next layer's backward (its input is this).
   kForward,   ///< Only inside the layer's forward.
   kBackward,  ///< Only inside the layer's backward.
-  kGradient,  ///< Gradient of the layer's input: from its backward to the previous layer's backward.
+  kGradient,  ///< Gradient of the layer's input: from its backward to the previous layer's
+              ///< backward.
 };
 
 struct ActivationShape {
-  std::string name;                 ///< Unique within the layer, e.g. `qkv`.
+  std::string name;  ///< Unique within the layer, e.g. `qkv`.
   std::int64_t layer = 0;
   std::vector<std::int64_t> shape;
   std::int64_t element_bytes = 4;
@@ -59,11 +62,12 @@ struct BatchShape {
 };
 
 /// Everything one micro-batch needs on one rank besides parameters, in layer order.
-[[nodiscard]] std::vector<ActivationShape> activation_shapes(const ModelSpec& model, BatchShape batch);
+[[nodiscard]] std::vector<ActivationShape> activation_shapes(const ModelSpec& model,
+                                                             BatchShape batch);
 
 /// FLOPs that count for MFU, forward and backward: 6 per parameter that a matrix product uses, plus
-/// causal attention. A sequence has T(T+1)/2 query-key pairs; scores and values take 2*H each, backward
-/// twice that: 3 * 4H * T(T+1)/2 a layer and sequence, so 6*L*H*(T+1) a token.
+/// causal attention. A sequence has T(T+1)/2 query-key pairs; scores and values take 2*H each,
+/// backward twice that: 3 * 4H * T(T+1)/2 a layer and sequence, so 6*L*H*(T+1) a token.
 [[nodiscard]] Flops model_flops_per_token(const ModelSpec& model, std::int64_t sequence);
 
 }  // namespace quadrille

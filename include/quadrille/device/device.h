@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The seam for devices. A Device owns raw memory and makes Streams; a Stream runs operations in order.
-// The host implements both now (operations run at once, in the calling thread and its OpenMP pool);
-// code above never relies on that: it reads results only after synchronize() and through copies.
+// The seam for devices. A Device owns raw memory and makes Streams; a Stream runs operations in
+// order. The host implements both now (operations run at once, in the calling thread and its OpenMP
+// pool); code above never relies on that: it reads results only after synchronize() and through
+// copies.
 
 #include <cstddef>
 #include <cstdint>

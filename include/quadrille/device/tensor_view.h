@@ -23,10 +23,14 @@ inline constexpr EnumTable<DType, 4> kDTypeText{
     {{{DType::kF32, "F32"}, {DType::kF64, "F64"}, {DType::kI32, "I32"}, {DType::kU8, "U8"}}}};
 [[nodiscard]] constexpr std::int64_t element_bytes(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return 4;
-    case DType::kF64: return 8;
-    case DType::kI32: return 4;
-    case DType::kU8: return 1;
+    case DType::kF32:
+      return 4;
+    case DType::kF64:
+      return 8;
+    case DType::kI32:
+      return 4;
+    case DType::kU8:
+      return 1;
   }
   return 0;
 }
@@ -67,13 +71,21 @@ class Shape {
 template <class T>
 [[nodiscard]] constexpr DType dtype_of();
 template <>
-constexpr DType dtype_of<float>() { return DType::kF32; }
+constexpr DType dtype_of<float>() {
+  return DType::kF32;
+}
 template <>
-constexpr DType dtype_of<double>() { return DType::kF64; }
+constexpr DType dtype_of<double>() {
+  return DType::kF64;
+}
 template <>
-constexpr DType dtype_of<std::int32_t>() { return DType::kI32; }
+constexpr DType dtype_of<std::int32_t>() {
+  return DType::kI32;
+}
 template <>
-constexpr DType dtype_of<std::uint8_t>() { return DType::kU8; }
+constexpr DType dtype_of<std::uint8_t>() {
+  return DType::kU8;
+}
 
 class TensorView {
  public:

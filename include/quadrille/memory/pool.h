@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Every byte of a rank's tensors comes from a Pool as a Lease with a tag. The pool enforces its limit
-// (the plan's bytes) and remembers the peak of each tag. A pool serves the one thread of its rank.
+// Every byte of a rank's tensors comes from a Pool as a Lease with a tag. The pool enforces its
+// limit (the plan's bytes) and remembers the peak of each tag. A pool serves the one thread of its
+// rank.
 
 #include <array>
 #include <cstddef>
@@ -20,7 +21,13 @@
 namespace quadrille {
 
 enum class MemoryTag : std::uint8_t {
-  kParameter, kGradient, kOptimizer, kActivation, kKvCache, kCommunication, kWorkspace,
+  kParameter,
+  kGradient,
+  kOptimizer,
+  kActivation,
+  kKvCache,
+  kCommunication,
+  kWorkspace,
 };
 inline constexpr std::size_t kMemoryTagCount = 7;
 inline constexpr EnumTable<MemoryTag, kMemoryTagCount> kMemoryTagText{
@@ -45,7 +52,9 @@ class Lease {
   [[nodiscard]] Bytes bytes() const { return bytes_; }
   [[nodiscard]] Device* device() const;
   /// A view of the start of the lease; must fit.
-  [[nodiscard]] TensorView view(DType dtype, Shape shape) const { return view_at(Bytes(0), dtype, shape); }
+  [[nodiscard]] TensorView view(DType dtype, Shape shape) const {
+    return view_at(Bytes(0), dtype, shape);
+  }
   [[nodiscard]] TensorView view_at(Bytes offset, DType dtype, Shape shape) const;
 
  private:
@@ -77,9 +86,13 @@ class Pool {
 
   [[nodiscard]] Device& device() const { return *options_.device; }
   [[nodiscard]] Bytes leased() const { return leased_; }
-  [[nodiscard]] Bytes leased(MemoryTag tag) const { return leased_by_tag_[static_cast<std::size_t>(tag)]; }
+  [[nodiscard]] Bytes leased(MemoryTag tag) const {
+    return leased_by_tag_[static_cast<std::size_t>(tag)];
+  }
   [[nodiscard]] Bytes peak() const { return peak_; }
-  [[nodiscard]] Bytes peak(MemoryTag tag) const { return peak_by_tag_[static_cast<std::size_t>(tag)]; }
+  [[nodiscard]] Bytes peak(MemoryTag tag) const {
+    return peak_by_tag_[static_cast<std::size_t>(tag)];
+  }
   /// Leases made so far; constant over steps once a run is under way.
   [[nodiscard]] std::int64_t leases_made() const { return leases_made_; }
 

@@ -19,9 +19,9 @@ namespace quadrille {
 enum class Axis : std::uint8_t { kPipeline, kData, kContext, kTensor };
 inline constexpr std::size_t kAxisCount = 4;
 inline constexpr EnumTable<Axis, kAxisCount> kAxisText{{{{Axis::kPipeline, "pipeline"},
-                                                        {Axis::kData, "data"},
-                                                        {Axis::kContext, "context"},
-                                                        {Axis::kTensor, "tensor"}}}};
+                                                         {Axis::kData, "data"},
+                                                         {Axis::kContext, "context"},
+                                                         {Axis::kTensor, "tensor"}}}};
 
 struct MeshDegrees {
   int pipeline = 1;

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Where a tensor lives on each mesh axis: a whole copy, one slice of a dimension, or a sum still owed.
-// Reductions, clipping, tied weights, checkpoints and resharding derive from this and nothing else.
+// Where a tensor lives on each mesh axis: a whole copy, one slice of a dimension, or a sum still
+// owed. Reductions, clipping, tied weights, checkpoints and resharding derive from this and nothing
+// else.
 
 #include <array>
 #include <cstdint>
@@ -40,8 +41,8 @@ class Placement {
   std::array<AxisPlacement, kAxisCount> axes_{};
 };
 
-/// A contiguous part of a dimension: shard `index` of `count` over `extent` elements. The remainder goes
-/// to the first shards, one element each, so every extent divides; shards may be empty.
+/// A contiguous part of a dimension: shard `index` of `count` over `extent` elements. The remainder
+/// goes to the first shards, one element each, so every extent divides; shards may be empty.
 struct Extent {
   std::int64_t first = 0;
   std::int64_t length = 0;

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Each rank's last collectives, in memory that outlives its process: a file in /dev/shm that every rank
-// of the host and the launcher map. On a stall the rings are compared and the rank that is absent, or
-// called something else, is named. Writing an entry costs a few stores; nothing locks.
+// Each rank's last collectives, in memory that outlives its process: a file in /dev/shm that every
+// rank of the host and the launcher map. On a stall the rings are compared and the rank that is
+// absent, or called something else, is named. Writing an entry costs a few stores; nothing locks.
 
 #include <cstdint>
 #include <memory>
@@ -21,13 +21,13 @@ namespace quadrille {
 
 /// One collective as its rank saw it.
 struct FlightEntry {
-  std::uint64_t group = 0;       ///< Hash of the communicator's rank set.
-  std::uint64_t sequence = 0;    ///< Counts this group's collectives on this rank, from 1.
-  std::string operation;         ///< "all_reduce", at most 23 characters.
+  std::uint64_t group = 0;     ///< Hash of the communicator's rank set.
+  std::uint64_t sequence = 0;  ///< Counts this group's collectives on this rank, from 1.
+  std::string operation;       ///< "all_reduce", at most 23 characters.
   std::int64_t bytes = 0;
-  std::string place;             ///< "bucket 3", at most 47 characters.
+  std::string place;  ///< "bucket 3", at most 47 characters.
   bool finished = false;
-  double entered_seconds = 0;    ///< monotonic_now() of the host.
+  double entered_seconds = 0;  ///< monotonic_now() of the host.
 };
 
 /// The table of one run on one host: a header (run id, ranks, launcher pid) and one ring per rank.
@@ -44,11 +44,11 @@ class FlightTable {
   void remove();
   [[nodiscard]] int ranks() const;
 
-  void set_process(Rank rank, int pid);         ///< 0 when the rank has returned.
+  void set_process(Rank rank, int pid);  ///< 0 when the rank has returned.
   [[nodiscard]] int process(Rank rank) const;
   void set_step(Rank rank, std::int64_t step);  ///< The heartbeat carries progress, not only life.
   [[nodiscard]] std::int64_t step(Rank rank) const;
-  void set_returned(Rank rank);                 ///< The rank left its training function.
+  void set_returned(Rank rank);  ///< The rank left its training function.
   [[nodiscard]] bool returned(Rank rank) const;
 
   /// Starts an entry; `finish` marks the rank's newest entry of the group done.
@@ -63,9 +63,9 @@ class FlightTable {
   std::unique_ptr<Mapping> mapping_;
 };
 
-/// Who holds up the collective `sequence` of `group` among `members` (world ranks), in one sentence:
-/// "rank 2 (pid 411) has returned, last in all_reduce #17 at bucket 3", "rank 1 calls broadcast of 8
-/// bytes at X where the others call all_reduce of ...", or nothing when all agree.
+/// Who holds up the collective `sequence` of `group` among `members` (world ranks), in one
+/// sentence: "rank 2 (pid 411) has returned, last in all_reduce #17 at bucket 3", "rank 1 calls
+/// broadcast of 8 bytes at X where the others call all_reduce of ...", or nothing when all agree.
 [[nodiscard]] std::optional<std::string> find_culprit(const FlightTable& table, std::uint64_t group,
                                                       std::uint64_t sequence,
                                                       const std::vector<Rank>& members);

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a run writes as it goes: metrics.jsonl (one object per optimizer step), events.jsonl (everything
-// that happened and why) and a log per rank, all in the run directory. Readers may follow along; a line
-// is written whole or not at all.
+// What a run writes as it goes: metrics.jsonl (one object per optimizer step), events.jsonl
+// (everything that happened and why) and a log per rank, all in the run directory. Readers may
+// follow along; a line is written whole or not at all.
 
 #include <cstdint>
 #include <map>
@@ -26,7 +26,7 @@ struct StepRecord {
   std::int64_t step = 0;  ///< From 1.
   double loss = 0;        ///< Mean over the step's target tokens, before the update.
   std::int64_t tokens = 0;
-  Seconds seconds;        ///< The slowest rank's.
+  Seconds seconds;  ///< The slowest rank's.
   std::optional<double> mfu;
   double gradient_norm = 0;  ///< Global, before clipping.
   double learning_rate = 0;
@@ -48,7 +48,8 @@ struct StepRecord {
 class MetricsWriter {
  public:
   /// Cuts rows past `resume_step` (0 starts anew), then appends.
-  [[nodiscard]] static Result<MetricsWriter> open(const std::string& path, std::int64_t resume_step);
+  [[nodiscard]] static Result<MetricsWriter> open(const std::string& path,
+                                                  std::int64_t resume_step);
   [[nodiscard]] Result<void> append(const StepRecord& record);
 
  private:
@@ -56,8 +57,8 @@ class MetricsWriter {
   AppendFile file_;
 };
 
-/// events.jsonl: `{"time", "kind", "rank", ...fields}`. Safe from several threads of one process; each
-/// process of a run appends to the same file in whole lines.
+/// events.jsonl: `{"time", "kind", "rank", ...fields}`. Safe from several threads of one process;
+/// each process of a run appends to the same file in whole lines.
 class EventLog {
  public:
   [[nodiscard]] static Result<EventLog> open(const std::string& path);

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Where a step's time goes on one rank: every moment belongs to exactly one phase, so the phases sum to
-// the step. A collective's waiting is exposed communication as long as nothing overlaps it.
+// Where a step's time goes on one rank: every moment belongs to exactly one phase, so the phases
+// sum to the step. A collective's waiting is exposed communication as long as nothing overlaps it.
 
 #include <array>
 #include <cstdint>

@@ -30,8 +30,8 @@ struct ArenaLayout {
   Bytes total;
 };
 
-/// Lays the requests out for one rank's instructions. Every micro-batch uses the same offsets, so the
-/// program may keep only one micro-batch in flight (single stage); QD_CHECK otherwise.
+/// Lays the requests out for one rank's instructions. Every micro-batch uses the same offsets, so
+/// the program may keep only one micro-batch in flight (single stage); QD_CHECK otherwise.
 [[nodiscard]] ArenaLayout lay_out_arena(std::span<const Instruction> instructions,
                                         std::span<const BufferRequest> requests);
 

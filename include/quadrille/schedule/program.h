@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A training step as data: typed instructions per rank, built by a builder (builders.h), proved by the
-// verifier (verify.h), sized (lifetimes.h), printed, simulated and executed from the same value. The
-// executor is one switch over InstructionKind.
+// A training step as data: typed instructions per rank, built by a builder (builders.h), proved by
+// the verifier (verify.h), sized (lifetimes.h), printed, simulated and executed from the same
+// value. The executor is one switch over InstructionKind.
 
 #include <cstdint>
 #include <string>
@@ -16,9 +16,9 @@
 namespace quadrille {
 
 enum class InstructionKind : std::uint8_t {
-  kLoadBatch,        ///< Fetch the tokens of `micro_batch`.
-  kForward,          ///< Forward of `layer` for `micro_batch`; the last layer's computes the loss too.
-  kBackward,         ///< Backward of `layer` for `micro_batch`; adds to its gradients.
+  kLoadBatch,  ///< Fetch the tokens of `micro_batch`.
+  kForward,    ///< Forward of `layer` for `micro_batch`; the last layer's computes the loss too.
+  kBackward,   ///< Backward of `layer` for `micro_batch`; adds to its gradients.
   kReduceGradients,  ///< Every gradient is the sum over the data axis once this has ended.
   kOptimizerStep,    ///< Scale by the token count, clip by the global norm, AdamW.
 };

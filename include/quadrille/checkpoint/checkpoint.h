@@ -1,0 +1,161 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A checkpoint is logical: named global tensors in safetensors shards, and a manifest (shapes,
+// extents, checksums, step, data position, optimizer state, job and plan hashes) written last. Any
+// layout loads it. Folder: <directory>/step-00000100/{shard-00000-of-00002.safetensors, ...,
+// manifest.json}.
+//
+// Saving: every rank snapshots its part (device to staging), then a thread writes
+// <directory>/.partial-step-00000100/; rank 0's thread waits for all shards, writes the manifest
+// and renames the folder. What is in a .partial folder never counts.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "quadrille/base/ids.h"
+#include "quadrille/base/json.h"
+#include "quadrille/base/result.h"
+#include "quadrille/base/units.h"
+#include "quadrille/device/device.h"
+#include "quadrille/memory/pool.h"
+#include "quadrille/observe/run_record.h"
+
+namespace quadrille {
+
+/// One logical tensor, replicated on every rank so far. Names: a parameter's own name; its moments
+/// are `optimizer.first_moment.<name>` and `optimizer.second_moment.<name>`.
+struct CheckpointTensor {
+  std::string name;
+  TensorView view;
+};
+
+/// Where training stands; everything that is not a tensor.
+struct TrainingState {
+  std::int64_t step = 0;  ///< Optimizer steps done.
+  std::int64_t consumed_tokens = 0;
+  std::string job_hash;  ///< Of the parts of the job that determine the numbers.
+  std::string plan_hash;
+  Json model;  ///< The job's `model` object, to rebuild it for inference.
+  Json job;    ///< The whole effective job.
+  std::string tokenizer;
+};
+
+struct SaverOptions {
+  std::string directory;
+  std::int64_t keep = 3;
+  bool asynchronous = true;
+  Rank rank;
+  int ranks = 1;
+  Stream* stream = nullptr;
+  Pool* pool = nullptr;  ///< Staging is leased once, tagged communication... see .cc
+  EventLog* events = nullptr;
+  Seconds timeout = Seconds(600);  ///< Rank 0 waits this long for the others' shards.
+};
+
+/// How a save ended, on rank 0 (other ranks report their own shard).
+struct SaveOutcome {
+  std::int64_t step = 0;
+  std::optional<Error> error;  ///< A full disk fails the save, not the run.
+  Bytes bytes;
+  Seconds seconds;
+  std::string path;
+};
+
+class CheckpointSaver {
+ public:
+  /// Leases staging for this rank's share of `tensors` (fixed for the run); removes .partial
+  /// leftovers.
+  [[nodiscard]] static Result<std::unique_ptr<CheckpointSaver>> create(
+      const SaverOptions& options, std::vector<CheckpointTensor> tensors);
+  ~CheckpointSaver();  ///< Waits for a save in flight.
+
+  /// Snapshots and starts writing; returns once the tensors may change again. A save still in
+  /// flight is waited for first. Called by every rank at the same step.
+  [[nodiscard]] Result<void> save(const TrainingState& state);
+  /// Outcomes since the last call; never blocks.
+  [[nodiscard]] std::vector<SaveOutcome> poll();
+  /// Blocks until nothing is in flight.
+  [[nodiscard]] std::vector<SaveOutcome> wait();
+
+ private:
+  struct State;
+  explicit CheckpointSaver(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+struct ManifestTensor {
+  std::string name;
+  DType dtype = DType::kF32;
+  Shape shape;
+  std::string shard;     ///< File name.
+  std::string checksum;  ///< hash_text of the tensor's bytes.
+};
+
+struct Manifest {
+  TrainingState state;
+  std::vector<ManifestTensor> tensors;
+  std::vector<std::pair<std::string, Bytes>> shards;
+  std::string created;
+};
+
+/// An opened checkpoint folder: manifest read, shard headers checked against it.
+class Checkpoint {
+ public:
+  /// Errors: kNotFound, kCorrupt naming file and what is wrong.
+  [[nodiscard]] static Result<Checkpoint> open(const std::string& path);
+  Checkpoint(Checkpoint&&) noexcept;
+  Checkpoint& operator=(Checkpoint&&) noexcept;
+  ~Checkpoint();
+
+  [[nodiscard]] const Manifest& manifest() const;
+  [[nodiscard]] const std::string& path() const;
+  /// Reads one tensor into a view of its dtype and shape, checking its checksum.
+  /// Errors: kNotFound (no such tensor), kInvalid (other shape), kCorrupt.
+  [[nodiscard]] Result<void> load(const std::string& name, Stream& stream,
+                                  const TensorView& target) const;
+  /// Every byte against every checksum.
+  [[nodiscard]] Result<void> verify() const;
+
+ private:
+  struct State;
+  explicit Checkpoint(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+struct CheckpointListing {
+  std::string path;
+  std::int64_t step = 0;
+  Bytes bytes;
+  std::optional<Error> damage;  ///< Of the quick check (manifest, sizes, headers).
+};
+/// All step folders under `directory` (a checkpoint directory or a run directory), oldest first.
+[[nodiscard]] Result<std::vector<CheckpointListing>> list_checkpoints(const std::string& directory);
+
+/// The newest checkpoint that verifies in full, damaged newer ones reported in `skipped`.
+struct NewestCheckpoint {
+  std::optional<Checkpoint> checkpoint;
+  std::vector<CheckpointListing> skipped;
+};
+[[nodiscard]] Result<NewestCheckpoint> find_newest_valid(const std::string& directory);
+
+/// Loads every tensor; the sets of names must be equal. Errors: kInvalid naming missing and extra
+/// ones.
+[[nodiscard]] Result<void> load_all(const Checkpoint& checkpoint, Stream& stream,
+                                    std::span<const CheckpointTensor> tensors);
+
+/// The first difference of two checkpoints in a sentence, or nothing if their logical state is
+/// equal.
+[[nodiscard]] Result<std::optional<std::string>> diff_checkpoints(const Checkpoint& a,
+                                                                  const Checkpoint& b);
+
+/// `path` may be a checkpoint, a checkpoint directory or a run directory: the newest valid one
+/// there.
+[[nodiscard]] Result<Checkpoint> resolve_checkpoint(const std::string& path);
+
+}  // namespace quadrille

@@ -1,0 +1,68 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// A token stream over files, memory-mapped and never copied whole, and the samples cut from it.
+// Sample i is tokens [i*T, i*T + T]: the first T are inputs, the last T targets.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "quadrille/base/result.h"
+#include "quadrille/config/job_spec.h"
+#include "quadrille/data/tokenizer.h"
+
+namespace quadrille {
+
+struct Dataset {
+  std::int64_t tokens = 0;
+  std::int64_t samples = 0;  ///< floor((tokens - 1) / T).
+};
+
+class Corpus {
+ public:
+  /// Opens the job's files, separates the validation part, checks ids against the vocabulary.
+  /// Errors: kNotFound, kInvalid (empty, too short for one sample or for one global batch, id
+  /// beyond vocab with file and offset), with the job's paths.
+  [[nodiscard]] static Result<std::unique_ptr<Corpus>> open(const JobSpec& job);
+  ~Corpus();
+
+  [[nodiscard]] const Tokenizer& tokenizer() const;
+  [[nodiscard]] Dataset train() const;
+  [[nodiscard]] Dataset validation() const;  ///< No samples where there is none.
+
+  /// Tokens [i*T, i*T + T] of a sample into `tokens`, whose size is T + 1.
+  void read_train(std::int64_t sample, std::span<std::int32_t> tokens) const;
+  void read_validation(std::int64_t sample, std::span<std::int32_t> tokens) const;
+
+  /// Entropy in nats of a unigram model of the training bytes/tokens: the loss of knowing only how
+  /// often each token occurs. Reads the whole stream.
+  [[nodiscard]] double unigram_entropy() const;
+
+  struct State;
+
+ private:
+  explicit Corpus(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// Which samples a step trains on: a pure function of (seed, order, samples, step), independent of
+/// the layout. `sequential`: step s (from 0) has s*B ... s*B + B - 1, wrapping; `shuffled`: a
+/// counter-based permutation per epoch, an epoch's last partial batch filled from the next.
+class SampleOrderFunction {
+ public:
+  SampleOrderFunction(const JobSpec& job, std::int64_t samples);
+  /// Sample number of sequence `slot` (0 ... B-1) of step `step` (from 0).
+  [[nodiscard]] std::int64_t sample(std::int64_t step, std::int64_t slot) const;
+
+ private:
+  SampleOrder order_;
+  std::uint64_t seed_;
+  std::int64_t samples_;
+  std::int64_t batch_;
+};
+
+}  // namespace quadrille

@@ -1,0 +1,63 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Text from a trained model: prompt, sampling, KV cache, one token at a time.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quadrille/base/result.h"
+#include "quadrille/checkpoint/checkpoint.h"
+#include "quadrille/data/tokenizer.h"
+
+namespace quadrille {
+
+struct SamplingOptions {
+  std::int64_t tokens = 256;  ///< New tokens per sample.
+  std::int64_t samples = 1;
+  double temperature = 1.0;  ///< 0 is greedy.
+  std::int64_t top_k = 0;    ///< 0: off.
+  double top_p = 1.0;        ///< 1: off.
+  std::uint64_t seed = 1;    ///< Sample i draws from (seed, i, position).
+};
+
+/// Draws one id from logits. `draw` is uniform in [0, 1). Ties and order are deterministic.
+[[nodiscard]] std::int32_t sample_token(std::vector<float> logits, const SamplingOptions& options,
+                                        double draw);
+
+/// A model rebuilt from a checkpoint, for inference on one rank.
+class LoadedModel {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<LoadedModel>> open(const Checkpoint& checkpoint,
+                                                                 Device& device);
+  ~LoadedModel();
+  [[nodiscard]] const Tokenizer& tokenizer() const;
+  [[nodiscard]] const TrainingState& state() const;
+
+  /// Streams each sample's bytes as they come: `emit(sample, text)`; returning false stops.
+  /// A prompt longer than the context keeps its end; past the context the window slides.
+  /// Errors: kInvalid (empty prompt of a model without an end-of-text token starts from a newline).
+  [[nodiscard]] Result<void> generate(
+      std::string_view prompt, const SamplingOptions& options,
+      const std::function<bool(std::int64_t, std::string_view)>& emit);
+
+  struct Evaluation {
+    double loss = 0;  ///< Mean, nats per token.
+    std::int64_t tokens = 0;
+    double unigram_entropy = 0;  ///< Of the data's own tokens, nats.
+  };
+  /// Mean loss over the samples of files (or of the job's validation data where `files` is empty).
+  [[nodiscard]] Result<Evaluation> evaluate(const std::vector<std::string>& files);
+
+ private:
+  struct State;
+  explicit LoadedModel(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace quadrille

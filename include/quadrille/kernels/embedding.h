@@ -1,0 +1,32 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Token and position embeddings.
+
+#include "quadrille/device/device.h"
+
+namespace quadrille::kernels {
+
+/// out[b, t] = token_table[tokens[b, t]] + position_table[first_position + t].
+/// Shapes: tokens [B, T] int32, token_table [V, H], position_table [context, H], out [B, T, H].
+/// Every id must be in [0, V): data checks it at open and per batch.
+struct EmbeddingForward {
+  TensorView tokens;
+  TensorView token_table;
+  TensorView position_table;
+  std::int64_t first_position = 0;
+  TensorView out;
+};
+void embedding_forward(Stream& stream, const EmbeddingForward& arguments);
+
+/// Adds dout to the rows of both gradients, in token order (the same sums whatever the threads).
+struct EmbeddingBackward {
+  TensorView tokens;
+  TensorView dout;
+  TensorView token_gradient;
+  TensorView position_gradient;
+};
+void embedding_backward(Stream& stream, const EmbeddingBackward& arguments);
+
+}  // namespace quadrille::kernels

@@ -1,0 +1,81 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The transformer as layers that all speak one interface: 0 is the embedding, 1..L are blocks, L+1
+// is the final norm, head and loss. A layer works on views that it is handed: its parameters, its
+// gradients and the activations that config's activation_shapes lists for it. It owns no tensor
+// memory.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quadrille/base/result.h"
+#include "quadrille/config/job_spec.h"
+#include "quadrille/config/model_shapes.h"
+#include "quadrille/device/device.h"
+#include "quadrille/mesh/placement.h"
+
+namespace quadrille {
+
+/// A parameter as the runtime sees it: one logical tensor, whoever uses it.
+struct Parameter {
+  ParameterShape shape;
+  Placement placement;    ///< Replicated on every axis so far; its gradient is partial over data.
+  int contributions = 1;  ///< Gradient contributions per micro-batch: 2 for a tied embedding.
+  TensorView value;
+  TensorView gradient;  ///< Empty in a model that only infers.
+};
+
+/// What a layer needs for one micro-batch besides its parameters.
+struct LayerContext {
+  Stream* stream = nullptr;
+  TensorView tokens;      ///< [B, T] int32
+  TensorView targets;     ///< [B, T] int32, -1 where none counts
+  TensorView loss_sum;    ///< [1] float64, added to by the last layer
+  std::int64_t step = 0;  ///< Optimizer step from 0: keys the dropout masks.
+  std::vector<std::int64_t>
+      global_sequences;  ///< Global slot (0..B_global-1) of each row, for masks.
+  bool training = true;  ///< Dropout and gradients; false for evaluation.
+  std::uint64_t seed = 1;
+  /// The activation `name` of `layer`, as activation_shapes names it.
+  std::function<TensorView(std::int64_t layer, std::string_view name)> activation;
+  /// Called when one contribution to parameter `index` is complete.
+  std::function<Result<void>(int index)> contributed;
+};
+
+class Transformer {
+ public:
+  /// Declares the parameters; binds no memory yet.
+  [[nodiscard]] static Result<std::unique_ptr<Transformer>> create(const ModelSpec& spec);
+  ~Transformer();
+
+  [[nodiscard]] const ModelSpec& spec() const;
+  [[nodiscard]] std::int64_t layers() const;  ///< layer_count(spec)
+  /// In parameter_shapes order.
+  [[nodiscard]] std::vector<Parameter>& parameters();
+  [[nodiscard]] const std::vector<Parameter>& parameters() const;
+  /// Parameter indices in the order in which backward completes them.
+  [[nodiscard]] std::vector<int> backward_order() const;
+
+  /// Fills every parameter's value: the same numbers for any layout (keyed by seed and name).
+  void initialise(Stream& stream, std::uint64_t seed);
+
+  /// One layer of one micro-batch. Errors: those of `contributed`.
+  [[nodiscard]] Result<void> forward(std::int64_t layer, LayerContext& context);
+  [[nodiscard]] Result<void> backward(std::int64_t layer, LayerContext& context);
+
+  struct State;
+
+ private:
+  explicit Transformer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace quadrille
