@@ -49,7 +49,8 @@ class Stream {
   /// thread: it owns what it needs by value.
   virtual void launch(std::string_view operation, std::span<const Operand> operands,
                       std::function<void()> body) = 0;
-  /// Enqueues copies; for `download` the target is valid after synchronize().
+  /// Enqueue copies of whole views. `upload` has taken its source when it returns; for `download`
+  /// the target must stay alive until synchronize(), and is valid after it.
   virtual void upload(std::span<const std::byte> source, const TensorView& target) = 0;
   virtual void download(const TensorView& source, std::span<std::byte> target) = 0;
 

@@ -18,6 +18,8 @@ namespace quadrille {
 /// What this process may use, honouring affinity and cgroup limits (hwloc).
 struct HostTopology {
   std::vector<int> cores;  ///< Operating-system processor numbers, one per core, in topology order.
+  /// `cores` is cut to a quota of processor time; which cores is then the kernel's choice.
+  bool time_quota = false;
   int numa_nodes = 1;
   Bytes memory;                 ///< The least of physical memory and the cgroup's limit.
   std::string processor;        ///< "AMD EPYC".
@@ -26,7 +28,7 @@ struct HostTopology {
 [[nodiscard]] Result<HostTopology> read_host_topology();
 
 struct HostShare {
-  std::vector<int> cores;  ///< To pin to.
+  std::vector<int> cores;  ///< To pin to; empty under a quota of processor time.
   int threads = 1;         ///< Of the rank's OpenMP pool.
   bool oversubscribed = false;
 };

@@ -59,6 +59,14 @@ class Shape {
     }
     return product;
   }
+  /// The same shape with another extent on one dimension.
+  [[nodiscard]] constexpr Shape with_extent(int dimension, std::int64_t extent) const {
+    QD_CHECK(dimension >= 0 && dimension < dimensions_);
+    QD_CHECK(extent >= 0);
+    Shape shape = *this;
+    shape.extents_[static_cast<std::size_t>(dimension)] = extent;
+    return shape;
+  }
   /// "[2, 64, 128]".
   [[nodiscard]] std::string to_text() const;
   friend constexpr bool operator==(const Shape&, const Shape&) = default;
