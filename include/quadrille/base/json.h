@@ -33,6 +33,12 @@ class Json {
   Json(std::string_view value) : kind_(Kind::kString), string_(value) {}
   [[nodiscard]] static Json array() { return Json(Kind::kArray); }
   [[nodiscard]] static Json object() { return Json(Kind::kObject); }
+  /// An object with these members; their keys must differ.
+  [[nodiscard]] static Json object(std::vector<Member> members) {
+    Json value(Kind::kObject);
+    value.members_ = std::move(members);
+    return value;
+  }
 
   [[nodiscard]] Kind kind() const { return kind_; }
   [[nodiscard]] bool is_null() const { return kind_ == Kind::kNull; }

@@ -68,9 +68,9 @@ using Result = tl::expected<T, Error>;
 /// The same error, said with what was being done: "<doing>: <message>".
 [[nodiscard]] Error with_context(Error error, std::string_view doing);
 
-/// "No space left on device" for the errno of a call that has just failed, with the operation and
-/// file: `cannot write "x": No space left on device`. ENOSPC, EDQUOT and ENOMEM are kExhausted,
-/// ENOENT is kNotFound, others kInternal.
+/// For the errno of a call that has just failed: `errno_error("cannot write \"x\"", errno)` reads
+/// `cannot write "x": No space left on device`. ENOSPC, EDQUOT and ENOMEM are kExhausted, ENOENT is
+/// kNotFound, others kInternal.
 [[nodiscard]] Error errno_error(std::string_view doing, int error_number);
 
 }  // namespace quadrille
