@@ -7,6 +7,7 @@
 // two together, so a prediction and a run cannot drift apart.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ struct ParameterShape {
 /// in memory; Hugging Face's GPT-2 stores them [in, out] (import and export transpose).
 [[nodiscard]] std::vector<ParameterShape> parameter_shapes(const ModelSpec& model);
 [[nodiscard]] std::int64_t parameter_count(const ModelSpec& model);
+/// The same for a model that nobody has checked yet: nothing where it leaves int64.
+[[nodiscard]] std::optional<std::int64_t> checked_parameter_count(const ModelSpec& model);
 
 enum class ActivationLife : std::uint8_t {
   kSaved,     ///< From the layer's forward to its backward.
