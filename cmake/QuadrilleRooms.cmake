@@ -50,9 +50,9 @@ function(quadrille_add_rooms)
     add_library(quadrille::${room} ALIAS ${target})
     set_target_properties(${target} PROPERTIES EXPORT_NAME ${room})
     target_include_directories(${target}
-      PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
+      PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
       PRIVATE ${PROJECT_SOURCE_DIR}/src)
-    target_link_libraries(${target} PRIVATE quadrille_flags)
+    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:quadrille_flags>)
     foreach(dependency IN LISTS allowed)
       if(TARGET quadrille_${dependency})
         target_link_libraries(${target} PUBLIC quadrille_${dependency})
