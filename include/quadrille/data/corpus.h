@@ -4,6 +4,12 @@
 
 // A token stream over files, memory-mapped and never copied whole, and the samples cut from it.
 // Sample i is tokens [i*T, i*T + T]: the first T are inputs, the last T targets.
+//
+// Several files in order form one stream. Between files stands the tokenizer's end-of-text; the
+// bytes tokenizer has none, so nothing is inserted there and a sample may run from one file into
+// the next. The validation part is its own files, or the last floor(tokens * fraction) tokens of
+// the stream. Files must not be shortened while they are open: the kernel answers a read past
+// their new end with SIGBUS.
 
 #include <cstdint>
 #include <memory>
@@ -22,11 +28,16 @@ struct Dataset {
   std::int64_t samples = 0;  ///< floor((tokens - 1) / T).
 };
 
+enum class DataPart : std::uint8_t { kTrain, kValidation };
+
+/// Immutable once open; every const function is safe from any number of threads.
 class Corpus {
  public:
-  /// Opens the job's files, separates the validation part, checks ids against the vocabulary.
-  /// Errors: kNotFound, kInvalid (empty, too short for one sample or for one global batch, id
-  /// beyond vocab with file and offset), with the job's paths.
+  /// Opens the job's files, separates the validation part, checks ids against the vocabulary
+  /// (reading the files once where it is smaller than the tokenizer's, not at all otherwise).
+  /// Errors: kNotFound, kInvalid (empty, a folder, not readable, too short for one sample or for
+  /// one global batch, id beyond vocab with file and offset); each a diagnostic with the job's
+  /// path.
   [[nodiscard]] static Result<std::unique_ptr<Corpus>> open(const JobSpec& job);
   ~Corpus();
 
@@ -35,12 +46,17 @@ class Corpus {
   [[nodiscard]] Dataset validation() const;  ///< No samples where there is none.
 
   /// Tokens [i*T, i*T + T] of a sample into `tokens`, whose size is T + 1.
-  void read_train(std::int64_t sample, std::span<std::int32_t> tokens) const;
-  void read_validation(std::int64_t sample, std::span<std::int32_t> tokens) const;
+  void read(DataPart part, std::int64_t sample, std::span<std::int32_t> tokens) const;
+  void read_train(std::int64_t sample, std::span<std::int32_t> tokens) const {
+    read(DataPart::kTrain, sample, tokens);
+  }
+  void read_validation(std::int64_t sample, std::span<std::int32_t> tokens) const {
+    read(DataPart::kValidation, sample, tokens);
+  }
 
-  /// Entropy in nats of a unigram model of the training bytes/tokens: the loss of knowing only how
-  /// often each token occurs. Reads the whole stream.
-  [[nodiscard]] double unigram_entropy() const;
+  /// Entropy in nats of a unigram model of a part's tokens: the loss of knowing only how often each
+  /// token occurs. Reads the whole part, in one pass.
+  [[nodiscard]] double unigram_entropy(DataPart part = DataPart::kTrain) const;
 
   struct State;
 

@@ -1,0 +1,207 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "quadrille/data/corpus.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cmath>
+#include <utility>
+
+#include "data/token_stream.h"
+#include "quadrille/base/file.h"
+#include "quadrille/base/text.h"
+
+namespace quadrille {
+namespace {
+
+using internal::PageOrder;
+using internal::StreamPlace;
+using internal::TokenStream;
+
+/// A part of a stream: what is trained on, or what is kept out of training.
+struct Window {
+  const TokenStream* stream = nullptr;
+  std::int64_t first = 0;
+  std::int64_t tokens = 0;
+};
+
+Diagnostic about(std::string path, std::string wrong, std::string right) {
+  return {"", 0, std::move(path), std::move(wrong), std::move(right)};
+}
+
+std::string quoted(const std::string& path) { return "\"" + path + "\""; }
+
+/// The file mapped, or what is wrong with it in a sentence with the code.
+Result<MappedFile> open_file(const std::string& path) {
+  struct stat status {};
+  // Asked before it is opened, because opening a pipe would wait for its writer.
+  if (::stat(path.c_str(), &status) != 0) {
+    return fail(errno_error("cannot read " + quoted(path), errno));
+  }
+  if (S_ISDIR(status.st_mode)) return fail(Code::kInvalid, quoted(path) + " is a folder");
+  if (!S_ISREG(status.st_mode)) return fail(Code::kInvalid, quoted(path) + " is not a plain file");
+  QD_ASSIGN_OR_RETURN(MappedFile file, MappedFile::open(path));
+  if (file.bytes().empty()) return fail(Code::kInvalid, quoted(path) + " is empty");
+  return file;
+}
+
+/// Opens `paths`, the job's list `key`, in order; every file that fails is a diagnostic.
+TokenStream open_stream(const std::vector<std::string>& paths, const std::string& key,
+                        Error& problems) {
+  TokenStream stream;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    auto file = open_file(paths[i]);
+    if (file) {
+      stream.append(std::move(*file));
+      continue;
+    }
+    if (file.error().code == Code::kNotFound) problems.code = Code::kNotFound;
+    problems.diagnostics.push_back(about(fmt::format("{}[{}]", key, i), file.error().message,
+                                         "a plain text file that is not empty"));
+  }
+  return stream;
+}
+
+void check_vocabulary(const TokenStream& stream, const std::string& key, std::int64_t vocabulary,
+                      Error& problems) {
+  stream.advise(PageOrder::kSequential);
+  const std::optional<StreamPlace> place = stream.first_at_least(vocabulary);
+  if (!place) return;
+  problems.diagnostics.push_back(
+      about(fmt::format("{}[{}]", key, place->file),
+            fmt::format("{} has token {} at offset {}", quoted(stream.file(place->file).path()),
+                        place->token, grouped(place->offset)),
+            fmt::format("tokens below model.vocab, which is {}", vocabulary)));
+}
+
+std::int64_t samples_in(std::int64_t tokens, std::int64_t sequence) {
+  return tokens > 0 ? (tokens - 1) / sequence : 0;
+}
+
+/// `samples` samples need samples * T + 1 tokens, since the last target lies one past the inputs.
+std::string need_text(std::int64_t samples, std::int64_t sequence, std::string_view why) {
+  const auto most = checked_multiply(samples, sequence);
+  return fmt::format("at least {} tokens: {} of training.sequence = {} tokens, and one more",
+                     most ? grouped(*most + 1) : "2^63", why, sequence);
+}
+
+}  // namespace
+
+struct Corpus::State {
+  std::unique_ptr<Tokenizer> tokenizer;
+  TokenStream train_stream;
+  TokenStream validation_stream;  ///< Empty where the validation part is split off.
+  Window train;
+  Window validation;
+  std::int64_t sequence = 0;
+  PageOrder order = PageOrder::kRandom;
+
+  void split(const DataSpec& data);
+  void check_lengths(const JobSpec& job, Error& problems) const;
+  [[nodiscard]] const Window& window(DataPart part) const {
+    return part == DataPart::kTrain ? train : validation;
+  }
+  [[nodiscard]] Dataset dataset(DataPart part) const {
+    const std::int64_t tokens = window(part).tokens;
+    return {tokens, samples_in(tokens, sequence)};
+  }
+};
+
+void Corpus::State::split(const DataSpec& data) {
+  const std::int64_t tokens = train_stream.tokens();
+  if (!data.validation.empty()) {
+    train = {&train_stream, 0, tokens};
+    validation = {&validation_stream, 0, validation_stream.tokens()};
+    return;
+  }
+  const auto kept_out =
+      static_cast<std::int64_t>(std::floor(static_cast<double>(tokens) * data.validation_fraction));
+  train = {&train_stream, 0, tokens - kept_out};
+  validation = {&train_stream, tokens - kept_out, kept_out};
+}
+
+void Corpus::State::check_lengths(const JobSpec& job, Error& problems) const {
+  const std::int64_t batch = job.training.global_batch;
+  const Dataset trained = dataset(DataPart::kTrain);
+  if (trained.samples < batch) {
+    problems.diagnostics.push_back(about(
+        "data.train",
+        fmt::format("{} tokens to train on{} are {} samples", grouped(trained.tokens),
+                    validation.stream == &train_stream && validation.tokens > 0
+                        ? " after data.validation_fraction"
+                        : "",
+                    grouped(trained.samples)),
+        need_text(batch, sequence, fmt::format("one training.global_batch of {} samples", batch))));
+  }
+  const bool files = !job.data.validation.empty();
+  if ((files || job.data.validation_fraction > 0) && dataset(DataPart::kValidation).samples < 1) {
+    problems.diagnostics.push_back(
+        about(files ? "data.validation" : "data.validation_fraction",
+              fmt::format("{} tokens to validate on", grouped(validation.tokens)),
+              need_text(1, sequence, "one sample")));
+  }
+}
+
+Result<std::unique_ptr<Corpus>> Corpus::open(const JobSpec& job) {
+  QD_CHECK(job.training.sequence > 0);
+  QD_CHECK(job.training.global_batch > 0);
+  QD_CHECK(job.data.validation_fraction >= 0 && job.data.validation_fraction <= 1);
+  auto state = std::make_unique<State>();
+  QD_ASSIGN_OR_RETURN(state->tokenizer, make_tokenizer(job.data.tokenizer));
+  Error problems{Code::kInvalid, "the job's data cannot be used", {}};
+  if (job.data.train.empty()) {
+    problems.diagnostics.push_back(about("data.train", "no files", "at least one file"));
+  }
+  state->train_stream = open_stream(job.data.train, "data.train", problems);
+  state->validation_stream = open_stream(job.data.validation, "data.validation", problems);
+  if (!problems.diagnostics.empty()) return fail(std::move(problems));
+
+  state->sequence = job.training.sequence;
+  state->split(job.data);
+  state->check_lengths(job, problems);
+  if (job.model.vocab < state->tokenizer->vocabulary()) {
+    check_vocabulary(state->train_stream, "data.train", job.model.vocab, problems);
+    check_vocabulary(state->validation_stream, "data.validation", job.model.vocab, problems);
+  }
+  if (!problems.diagnostics.empty()) return fail(std::move(problems));
+
+  state->order =
+      job.data.order == SampleOrder::kShuffled ? PageOrder::kRandom : PageOrder::kSequential;
+  state->train_stream.advise(state->order);
+  state->validation_stream.advise(PageOrder::kSequential);
+  return std::unique_ptr<Corpus>(new Corpus(std::move(state)));
+}
+
+Corpus::Corpus(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Corpus::~Corpus() = default;
+
+const Tokenizer& Corpus::tokenizer() const { return *state_->tokenizer; }
+Dataset Corpus::train() const { return state_->dataset(DataPart::kTrain); }
+Dataset Corpus::validation() const { return state_->dataset(DataPart::kValidation); }
+
+void Corpus::read(DataPart part, std::int64_t sample, std::span<std::int32_t> tokens) const {
+  QD_CHECK(static_cast<std::int64_t>(tokens.size()) == state_->sequence + 1);
+  QD_CHECK(sample >= 0 && sample < state_->dataset(part).samples);
+  const Window& window = state_->window(part);
+  window.stream->read(window.first + sample * state_->sequence, tokens);
+}
+
+double Corpus::unigram_entropy(DataPart part) const {
+  const Window& window = state_->window(part);
+  if (window.tokens == 0) return 0.0;
+  window.stream->advise(PageOrder::kSequential);
+  const auto counts = window.stream->histogram(window.first, window.tokens);
+  window.stream->advise(state_->order);
+  const auto total = static_cast<double>(window.tokens);
+  double entropy = 0.0;
+  for (const std::int64_t count : counts) {
+    if (count == 0) continue;
+    const double share = static_cast<double>(count) / total;
+    entropy -= share * std::log(share);
+  }
+  return entropy;
+}
+
+}  // namespace quadrille
