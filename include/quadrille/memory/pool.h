@@ -9,9 +9,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "quadrille/base/enum_text.h"
 #include "quadrille/base/result.h"
@@ -41,6 +43,13 @@ inline constexpr EnumTable<MemoryTag, kMemoryTagCount> kMemoryTagText{
 
 class Pool;
 
+/// Memory that its device reaches but did not allocate, such as a segment shared between processes.
+struct ForeignMemory {
+  void* data = nullptr;
+  Bytes bytes;
+  std::function<void()> release;  ///< Called, then destroyed, when the lease ends.
+};
+
 /// Owns a piece of device memory until it goes out of scope; the pool must outlive it.
 class Lease {
  public:
@@ -49,7 +58,7 @@ class Lease {
   Lease& operator=(Lease&& other) noexcept;
   ~Lease();
 
-  [[nodiscard]] Bytes bytes() const { return bytes_; }
+  [[nodiscard]] Bytes bytes() const { return memory_.bytes; }
   [[nodiscard]] Device* device() const;
   /// A view of the start of the lease; must fit.
   [[nodiscard]] TensorView view(DType dtype, Shape shape) const {
@@ -59,11 +68,11 @@ class Lease {
 
  private:
   friend class Pool;
-  Lease(Pool* pool, void* data, Bytes bytes, MemoryTag tag)
-      : pool_(pool), data_(data), bytes_(bytes), tag_(tag) {}
+  Lease(Pool* pool, ForeignMemory memory, MemoryTag tag)
+      : pool_(pool), memory_(std::move(memory)), tag_(tag) {}
+  void end();
   Pool* pool_ = nullptr;
-  void* data_ = nullptr;
-  Bytes bytes_;
+  ForeignMemory memory_;
   MemoryTag tag_ = MemoryTag::kWorkspace;
 };
 
@@ -84,6 +93,9 @@ class Pool {
   /// Errors: kExhausted, with what is leased by tag, what was asked for and the limit.
   [[nodiscard]] Result<Lease> lease(Bytes bytes, MemoryTag tag, std::string_view what);
 
+  /// Counts memory from elsewhere like its own. Errors: kExhausted; the memory is then released.
+  [[nodiscard]] Result<Lease> adopt(ForeignMemory memory, MemoryTag tag, std::string_view what);
+
   [[nodiscard]] Device& device() const { return *options_.device; }
   [[nodiscard]] Bytes leased() const { return leased_; }
   [[nodiscard]] Bytes leased(MemoryTag tag) const {
@@ -99,7 +111,9 @@ class Pool {
  private:
   friend class Lease;
   explicit Pool(PoolOptions options) : options_(std::move(options)) {}
-  void give_back(void* data, Bytes bytes, MemoryTag tag);
+  [[nodiscard]] Result<void> check_limit(Bytes bytes, MemoryTag tag, std::string_view what) const;
+  [[nodiscard]] Lease count(ForeignMemory memory, MemoryTag tag);
+  void give_back(Bytes bytes, MemoryTag tag);
 
   PoolOptions options_;
   Bytes leased_;
