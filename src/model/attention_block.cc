@@ -1,0 +1,105 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "model/attention_block.h"
+
+#include <string>
+
+#include "quadrille/kernels/attention.h"
+#include "quadrille/kernels/pointwise.h"
+
+namespace quadrille::internal {
+namespace {
+
+std::string prefix(std::int64_t layer) { return "h." + std::to_string(layer - 1) + "."; }
+
+}  // namespace
+
+AttentionBlock::AttentionBlock(const ModelSpec& spec, std::int64_t layer,
+                               std::span<const Parameter> parameters)
+    : layer_(layer),
+      heads_(spec.heads),
+      norm_(spec, parameters, prefix(layer) + "ln_1"),
+      qkv_(parameters, prefix(layer) + "attn.c_attn", spec.bias),
+      projection_(parameters, prefix(layer) + "attn.c_proj", spec.bias),
+      dropout_(spec, prefix(layer) + "attn.dropout") {}
+
+Norm::Statistics AttentionBlock::statistics(const LayerContext& context) const {
+  return {.mean = context.activation(layer_, "ln_1.mean"),
+          .rstd = context.activation(layer_, "ln_1.rstd")};
+}
+
+Result<void> AttentionBlock::forward(LayerContext& context, const TensorView& x) const {
+  Stream& stream = *context.stream;
+  const TensorView branch = context.activation(layer_, "branch");
+  const TensorView qkv = context.activation(layer_, "qkv");
+  const TensorView attention = context.activation(layer_, "attention");
+  norm_.forward(stream, x, branch, statistics(context));
+  qkv_.forward(stream, branch, qkv);
+  kernels::attention_forward(stream, {.heads = heads_,
+                                      .qkv = qkv,
+                                      .out = attention,
+                                      .log_sum_exp = context.activation(layer_, "log_sum_exp")});
+  projection_.forward(stream, attention, branch);
+  dropout_.add(context, branch, x, context.activation(layer_, "middle"));
+  return {};
+}
+
+Result<void> AttentionBlock::backward(LayerContext& context, const TensorView& x,
+                                      const TensorView& dmiddle) const {
+  Stream& stream = *context.stream;
+  const TensorView attention = context.activation(layer_, "attention");
+  const TensorView dprojected =
+      dropout_.backward(context, dmiddle, context.activation(layer_, "narrow"));
+  QD_RETURN_IF_ERROR(projection_.add_gradients(context, attention, dprojected));
+  // The gradient of the layer's input is not due before the end, so its place serves until then.
+  const TensorView dattention = context.activation(layer_, "gradient");
+  projection_.input_gradient(stream, dprojected, dattention);
+  const TensorView qkv = context.activation(layer_, "qkv");
+  const TensorView dqkv =
+      context.activation(layer_, "wide").flat(0, qkv.elements()).reshape(qkv.shape());
+  kernels::attention_backward(stream, {.heads = heads_,
+                                       .qkv = qkv,
+                                       .out = attention,
+                                       .log_sum_exp = context.activation(layer_, "log_sum_exp"),
+                                       .dout = dattention,
+                                       .delta = context.activation(layer_, "delta"),
+                                       .dqkv = dqkv});
+  const TensorView narrow = context.activation(layer_, "narrow");
+  norm_.forward(stream, x, narrow, statistics(context));
+  QD_RETURN_IF_ERROR(qkv_.add_gradients(context, narrow, dqkv));
+  qkv_.input_gradient(stream, dqkv, narrow);
+  return norm_backward(context, x, dmiddle);
+}
+
+Result<void> AttentionBlock::norm_backward(LayerContext& context, const TensorView& x,
+                                           const TensorView& dmiddle) const {
+  const TensorView dx = context.activation(layer_, "gradient");
+  kernels::copy(*context.stream, dmiddle, dx);
+  return norm_.backward(context, {.dy = context.activation(layer_, "narrow"),
+                                  .x = x,
+                                  .statistics = statistics(context),
+                                  .dx = dx,
+                                  .accumulate = true});
+}
+
+void AttentionBlock::decode(const DecodeBuffers& buffers) const {
+  Stream& stream = *buffers.stream;
+  norm_.forward(stream, buffers.x, buffers.branch, buffers.norm);
+  qkv_.forward(stream, buffers.branch, buffers.qkv);
+  kernels::attention_cached(stream, {.heads = heads_,
+                                     .past = buffers.past,
+                                     .qkv = buffers.qkv,
+                                     .key_cache = buffers.key_cache,
+                                     .value_cache = buffers.value_cache,
+                                     .out = buffers.attention});
+  projection_.forward(stream, buffers.attention, buffers.branch);
+  kernels::add(stream, buffers.branch, buffers.x);
+}
+
+void AttentionBlock::append_order(std::vector<int>& order) const {
+  projection_.append_order(order);
+  qkv_.append_order(order);
+  norm_.append_order(order);
+}
+
+}  // namespace quadrille::internal

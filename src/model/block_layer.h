@@ -1,0 +1,33 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// One transformer block with norms before its two branches (GPT-2). Source: Radford et al. 2019,
+// "Language models are unsupervised multitask learners", section 2.3.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model/attention_block.h"
+#include "model/layer.h"
+#include "model/mlp_block.h"
+
+namespace quadrille::internal {
+
+class BlockLayer final : public Layer {
+ public:
+  BlockLayer(const ModelSpec& spec, std::int64_t layer, std::span<const Parameter> parameters);
+  [[nodiscard]] Result<void> forward(LayerContext& context) const override;
+  [[nodiscard]] Result<void> backward(LayerContext& context) const override;
+  [[nodiscard]] std::vector<int> backward_order() const override;
+  /// buffers.x becomes the block's output.
+  void decode(const DecodeBuffers& buffers) const;
+
+ private:
+  std::int64_t layer_;
+  AttentionBlock attention_;
+  MlpBlock mlp_;
+};
+
+}  // namespace quadrille::internal

@@ -1,0 +1,31 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Layer 0: token plus position embedding, then dropout.
+
+#include <span>
+#include <vector>
+
+#include "model/dropout_site.h"
+#include "model/layer.h"
+
+namespace quadrille::internal {
+
+class EmbeddingLayer final : public Layer {
+ public:
+  EmbeddingLayer(const ModelSpec& spec, std::span<const Parameter> parameters);
+  [[nodiscard]] Result<void> forward(LayerContext& context) const override;
+  [[nodiscard]] Result<void> backward(LayerContext& context) const override;
+  [[nodiscard]] std::vector<int> backward_order() const override;
+  /// out [B, n, H] of tokens [B, n] that stand at positions first_position and after.
+  void decode(Stream& stream, const TensorView& tokens, std::int64_t first_position,
+              const TensorView& out) const;
+
+ private:
+  ParameterRef tokens_;
+  ParameterRef positions_;
+  DropoutSite dropout_;
+};
+
+}  // namespace quadrille::internal

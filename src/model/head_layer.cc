@@ -1,0 +1,60 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "model/head_layer.h"
+
+#include "quadrille/kernels/head_loss.h"
+#include "quadrille/kernels/matmul.h"
+
+namespace quadrille::internal {
+
+HeadLayer::HeadLayer(const ModelSpec& spec, std::span<const Parameter> parameters)
+    : layer_(layer_count(spec) - 1),
+      tied_(spec.tie_embeddings),
+      norm_(spec, parameters, "ln_f"),
+      weight_(parameters, spec.tie_embeddings ? "wte.weight" : "lm_head.weight") {}
+
+Norm::Statistics HeadLayer::statistics(const LayerContext& context) const {
+  return {.mean = context.activation(layer_, "ln_f.mean"),
+          .rstd = context.activation(layer_, "ln_f.rstd")};
+}
+
+Result<void> HeadLayer::forward(LayerContext& context) const {
+  const TensorView weight = weight_.value();
+  const std::int64_t hidden = weight.shape()[1];
+  const TensorView normed = context.activation(layer_, "normed");
+  norm_.forward(*context.stream, context.activation(layer_ - 1, "output"), normed,
+                statistics(context));
+  kernels::HeadLoss loss = {.x = as_rows(normed, hidden),
+                            .weight = weight,
+                            .targets = context.targets.flat(),
+                            .loss_sum = context.loss_sum,
+                            .workspace = context.activation(layer_, "logits")};
+  if (context.training) {
+    loss.dx = as_rows(context.activation(layer_, "normed_gradient"), hidden);
+    loss.weight_gradient = weight_.gradient();
+  }
+  kernels::head_loss(*context.stream, loss);
+  return context.training ? weight_.contribute(context) : Result<void>{};
+}
+
+Result<void> HeadLayer::backward(LayerContext& context) const {
+  return norm_.backward(context, {.dy = context.activation(layer_, "normed_gradient"),
+                                  .x = context.activation(layer_ - 1, "output"),
+                                  .statistics = statistics(context),
+                                  .dx = context.activation(layer_, "gradient")});
+}
+
+std::vector<int> HeadLayer::backward_order() const {
+  std::vector<int> order;
+  if (!tied_) order.push_back(weight_.index());
+  norm_.append_order(order);
+  return order;
+}
+
+void HeadLayer::decode(Stream& stream, const TensorView& x, const TensorView& normed,
+                       const Norm::Statistics& statistics, const TensorView& logits) const {
+  norm_.forward(stream, x, normed, statistics);
+  kernels::matmul(stream, {.a = normed, .b = weight_.value(), .c = logits, .transpose_b = true});
+}
+
+}  // namespace quadrille::internal

@@ -1,0 +1,102 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "quadrille/model/transformer.h"
+
+#include <utility>
+
+#include "model/block_layer.h"
+#include "model/embedding_layer.h"
+#include "model/head_layer.h"
+#include "model/layer.h"
+#include "quadrille/base/random.h"
+#include "quadrille/kernels/pointwise.h"
+
+namespace quadrille {
+
+struct Transformer::State {
+  ModelSpec spec;
+  std::vector<Parameter> parameters;  ///< Never resized: the layers point into it.
+  std::vector<std::unique_ptr<internal::Layer>> layers;
+};
+
+namespace {
+
+std::vector<Parameter> declare(const ModelSpec& spec) {
+  std::vector<Parameter> parameters;
+  for (ParameterShape& shape : parameter_shapes(spec)) {
+    Parameter parameter;
+    parameter.contributions = spec.tie_embeddings && shape.name == "wte.weight" ? 2 : 1;
+    parameter.shape = std::move(shape);
+    parameters.push_back(std::move(parameter));
+  }
+  return parameters;
+}
+
+}  // namespace
+
+Transformer::Transformer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Transformer::~Transformer() = default;
+
+Result<std::unique_ptr<Transformer>> Transformer::create(const ModelSpec& spec) {
+  if (spec.layers < 1 || spec.hidden < 1 || spec.heads < 1 || spec.ffn < 1 || spec.vocab < 1 ||
+      spec.context < 1) {
+    return fail(Code::kInvalid, "a transformer needs at least one of everything it is made of");
+  }
+  if (spec.hidden % spec.heads != 0) {
+    return fail(Code::kInvalid, "hidden " + std::to_string(spec.hidden) + " does not divide into " +
+                                    std::to_string(spec.heads) + " heads");
+  }
+  auto state = std::make_unique<State>();
+  state->spec = spec;
+  state->parameters = declare(spec);
+  const std::span<const Parameter> parameters = state->parameters;
+  state->layers.push_back(std::make_unique<internal::EmbeddingLayer>(spec, parameters));
+  for (std::int64_t layer = 1; layer <= spec.layers; ++layer) {
+    state->layers.push_back(std::make_unique<internal::BlockLayer>(spec, layer, parameters));
+  }
+  state->layers.push_back(std::make_unique<internal::HeadLayer>(spec, parameters));
+  return std::unique_ptr<Transformer>(new Transformer(std::move(state)));
+}
+
+const ModelSpec& Transformer::spec() const { return state_->spec; }
+std::int64_t Transformer::layers() const {
+  return static_cast<std::int64_t>(state_->layers.size());
+}
+std::vector<Parameter>& Transformer::parameters() { return state_->parameters; }
+const std::vector<Parameter>& Transformer::parameters() const { return state_->parameters; }
+
+std::vector<int> Transformer::backward_order() const {
+  std::vector<int> order;
+  for (auto layer = state_->layers.rbegin(); layer != state_->layers.rend(); ++layer) {
+    const std::vector<int> part = (*layer)->backward_order();
+    order.insert(order.end(), part.begin(), part.end());
+  }
+  QD_CHECK(order.size() == state_->parameters.size());
+  return order;
+}
+
+void Transformer::initialise(Stream& stream, std::uint64_t seed) {
+  for (const Parameter& parameter : state_->parameters) {
+    const ParameterShape& shape = parameter.shape;
+    if (shape.initial_deviation > 0) {
+      const RandomStream random(seed, RandomPurpose::kInitialise, stable_id(shape.name));
+      kernels::fill_normal(stream, random, static_cast<float>(shape.initial_deviation),
+                           parameter.value);
+    } else {
+      kernels::fill(stream, parameter.value, static_cast<float>(shape.initial_constant));
+    }
+  }
+}
+
+Result<void> Transformer::forward(std::int64_t layer, LayerContext& context) {
+  QD_CHECK(layer >= 0 && layer < layers());
+  return state_->layers[static_cast<std::size_t>(layer)]->forward(context);
+}
+
+Result<void> Transformer::backward(std::int64_t layer, LayerContext& context) {
+  QD_CHECK(layer >= 0 && layer < layers());
+  QD_CHECK(context.training);
+  return state_->layers[static_cast<std::size_t>(layer)]->backward(context);
+}
+
+}  // namespace quadrille
