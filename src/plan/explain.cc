@@ -1,0 +1,101 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// A Plan for people: what runs, on whom, in how much memory, and why so.
+
+#include <fmt/format.h>
+
+#include "quadrille/base/text.h"
+#include "quadrille/config/model_shapes.h"
+#include "quadrille/plan/plan.h"
+
+namespace quadrille {
+namespace {
+
+std::string counted(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", grouped(count), noun, count == 1 ? "" : "s");
+}
+
+std::string model_line(const ModelSpec& model) {
+  return fmt::format("{}: {}, {}, hidden {}, {}, vocabulary {}",
+                     kModelFamilyText.text(model.family),
+                     counted(parameter_count(model), "parameter"), counted(model.layers, "layer"),
+                     model.hidden, counted(model.heads, "head"), grouped(model.vocab));
+}
+
+std::string training_line(const Plan& plan) {
+  const TrainingSpec& training = plan.job.training;
+  const double flops = model_flops_per_token(plan.job.model, training.sequence).count() *
+                       static_cast<double>(training.tokens_per_step());
+  return fmt::format("{} of {} sequences of {} tokens: {} tokens and {:.3g} TFLOP a step",
+                     counted(training.steps, "step"), training.global_batch, training.sequence,
+                     grouped(training.tokens_per_step()), flops / 1e12);
+}
+
+std::string layout_line(const Plan& plan) {
+  return fmt::format("{} ({}), each {} of {} a step, {} at a time", counted(plan.ranks(), "rank"),
+                     plan.machine.backend,
+                     counted(plan.micro_batch * plan.micro_batches, "sequence"),
+                     plan.job.training.global_batch, plan.micro_batch);
+}
+
+std::string program_line(const Plan& plan) {
+  const std::size_t instructions = plan.program.ranks.empty() ? 0 : plan.program.ranks[0].size();
+  return fmt::format("{} a rank over {} and {}",
+                     counted(static_cast<std::int64_t>(instructions), "instruction"),
+                     counted(plan.program.layers, "layer"),
+                     plan.micro_batches == 1 ? std::string("one micro-batch")
+                                             : grouped(plan.micro_batches) + " micro-batches");
+}
+
+std::string ranks_table(const Plan& plan) {
+  std::string text;
+  const std::int64_t share = plan.micro_batch * plan.micro_batches;
+  constexpr int kShown = 8;
+  const int ranks = plan.ranks();
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank == kShown && ranks > kShown + 1) {
+      text += fmt::format("    ... and {} more alike\n", ranks - kShown);
+      break;
+    }
+    text += fmt::format("    rank {:<4} all {} layers, sequences {} to {} of each step\n", rank,
+                        plan.program.layers, rank * share, (rank + 1) * share - 1);
+  }
+  return text;
+}
+
+std::string memory_table(const Plan& plan) {
+  std::string text;
+  Bytes total;
+  for (const auto& [tag, bytes] : plan.rank_bytes) {
+    text += fmt::format("    {:<14} {:>12}\n", tag, to_text(bytes));
+    total += bytes;
+  }
+  text += fmt::format("    {:<14} {:>12}   (limit {})\n", "together", to_text(total),
+                      to_text(plan.rank_limit));
+  return text;
+}
+
+}  // namespace
+
+std::string explain(const Plan& plan) {
+  std::string text = fmt::format("Plan of \"{}\"\n", plan.job.name);
+  text += fmt::format("  model     {}\n", model_line(plan.job.model));
+  text += fmt::format("  training  {}\n", training_line(plan));
+  text += fmt::format(
+      "  machine   {}, {}, {} of memory\n", plan.machine.processor,
+      counted(plan.machine.cores, "core"),
+      plan.machine.memory == Bytes(0) ? "an unknown amount" : to_text(plan.machine.memory));
+  text += fmt::format("  layout    {}\n", layout_line(plan));
+  text += fmt::format("  program   {}\n", program_line(plan));
+  text += "  who does what\n" + ranks_table(plan);
+  text += "  memory of each rank\n" + memory_table(plan);
+  text += fmt::format("  disk      {} a checkpoint\n", to_text(plan.checkpoint_bytes));
+  text += fmt::format("  step      {}\n", plan.step_seconds ? to_text(*plan.step_seconds)
+                                                            : "no prediction: no costs measured");
+  text += "  why\n";
+  for (const std::string& reason : plan.reasons) text += "    - " + reason + "\n";
+  return text;
+}
+
+}  // namespace quadrille

@@ -1,0 +1,231 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/layout_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "quadrille/base/check.h"
+#include "quadrille/base/text.h"
+
+namespace quadrille::internal {
+namespace {
+
+constexpr std::int64_t kRanksMost = 1 << 20;
+
+/// Descending.
+std::vector<std::int64_t> divisors(std::int64_t number, std::int64_t most) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t low = 1; low <= number / low; ++low) {
+    if (number % low != 0) continue;
+    if (low <= most) all.push_back(low);
+    if (low != number / low && number / low <= most) all.push_back(number / low);
+  }
+  std::sort(all.rbegin(), all.rend());
+  return all;
+}
+
+std::string list_text(const std::vector<std::int64_t>& numbers) {
+  std::vector<std::string> words;
+  for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
+    words.push_back(std::to_string(*number));
+  }
+  constexpr std::size_t kShown = 12;
+  if (words.size() > kShown) {
+    words.resize(kShown);
+    words.emplace_back("...");
+  }
+  return join(words, ", ");
+}
+
+Error wrong_value(std::string path, std::string wrong, std::string right) {
+  return {Code::kInvalid,
+          "the job cannot be laid out",
+          {{.path = std::move(path), .wrong = std::move(wrong), .right = std::move(right)}}};
+}
+
+/// A forward needs at least one whole sequence, however long it is.
+std::int64_t automatic_micro_batch_most(const TrainingSpec& training) {
+  return std::max<std::int64_t>(1, kForwardTokensMost / training.sequence);
+}
+
+std::vector<std::int64_t> rank_candidates(const JobSpec& job, const MachineFacts& machine) {
+  if (!job.parallel.is_auto()) return {job.parallel.data};
+  return divisors(job.training.global_batch, std::max(machine.cores, 1));
+}
+
+std::vector<std::int64_t> micro_batch_candidates(const TrainingSpec& training, std::int64_t ranks) {
+  if (training.global_batch % ranks != 0) return {};
+  const std::int64_t share = training.global_batch / ranks;
+  if (training.micro_batch == 0) return divisors(share, automatic_micro_batch_most(training));
+  if (share % training.micro_batch != 0) return {};
+  return {training.micro_batch};
+}
+
+Result<void> check_counts(const JobSpec& job) {
+  const TrainingSpec& training = job.training;
+  QD_CHECK(training.global_batch >= 1 && training.sequence >= 1);
+  const std::int64_t ranks = job.parallel.data;
+  if (ranks < 0 || ranks > kRanksMost) {
+    return fail(wrong_value("parallel.data", fmt::format("{} ranks are no layout", ranks),
+                            fmt::format("\"auto\" or 1 to {}", kRanksMost)));
+  }
+  if (ranks > training.global_batch) {
+    return fail(wrong_value(
+        "parallel.data",
+        fmt::format("{} ranks share a global batch of {} sequences, so some would have none", ranks,
+                    training.global_batch),
+        fmt::format("at most {} ranks, or a larger training.global_batch", training.global_batch)));
+  }
+  if (ranks > 0 && training.global_batch % ranks != 0) {
+    return fail(wrong_value(
+        "training.global_batch",
+        fmt::format("{} sequences cannot be divided by {} ranks", training.global_batch, ranks),
+        fmt::format("a multiple of {}, or one of {} ranks", ranks,
+                    list_text(divisors(training.global_batch, training.global_batch)))));
+  }
+  return {};
+}
+
+Result<void> check_micro_batch(const JobSpec& job, const std::vector<std::int64_t>& all_ranks) {
+  const std::int64_t micro_batch = job.training.micro_batch;
+  if (micro_batch == 0) return {};
+  for (const std::int64_t ranks : all_ranks) {
+    if (!micro_batch_candidates(job.training, ranks).empty()) return {};
+  }
+  const std::int64_t share = job.training.global_batch / all_ranks.front();
+  return fail(
+      wrong_value("training.micro_batch",
+                  fmt::format("{} does not divide a rank's {} sequences ({} over {} ranks)",
+                              micro_batch, share, job.training.global_batch, all_ranks.front()),
+                  fmt::format("\"auto\" or one of {}", list_text(divisors(share, share)))));
+}
+
+/// The layouts in the order of preference.
+std::vector<LayoutCandidate> candidates_of(const JobSpec& job,
+                                           const std::vector<std::int64_t>& all_ranks) {
+  std::vector<LayoutCandidate> all;
+  for (const std::int64_t ranks : all_ranks) {
+    for (const std::int64_t micro_batch : micro_batch_candidates(job.training, ranks)) {
+      all.push_back({static_cast<int>(ranks), micro_batch});
+    }
+  }
+  return all;
+}
+
+bool fits(const RankMemory& memory, Bytes available) {
+  return available == Bytes(0) || memory.total() <= available;
+}
+
+std::string tags_text(const RankMemory& memory) {
+  std::vector<std::string> parts;
+  for (const auto& [tag, bytes] : memory.by_tag) parts.push_back(tag + " " + to_text(bytes));
+  return join(parts, ", ");
+}
+
+/// The first layout that the job did not ask for but that would fit, in words.
+std::string what_would_fit(const JobSpec& job, const MachineFacts& machine,
+                           const LayoutCandidate& tried) {
+  const std::int64_t share = job.training.global_batch / tried.ranks;
+  const Bytes available = available_to_rank(job, machine, tried.ranks);
+  for (const std::int64_t micro_batch : divisors(share, tried.micro_batch - 1)) {
+    if (fits(rank_memory(job, {tried.ranks, micro_batch}), available)) {
+      return fmt::format("training.micro_batch {} would fit", micro_batch);
+    }
+  }
+  for (const std::int64_t ranks : divisors(job.training.global_batch, tried.ranks - 1)) {
+    const LayoutCandidate fewer{static_cast<int>(ranks), 1};
+    if (fits(rank_memory(job, fewer), available_to_rank(job, machine, fewer.ranks))) {
+      return fmt::format("{} rank{} with training.micro_batch 1 would fit", ranks,
+                         ranks == 1 ? "" : "s");
+    }
+  }
+  return "only a smaller model, a shorter training.sequence or more memory would fit";
+}
+
+Error does_not_fit(const JobSpec& job, const MachineFacts& machine, const LayoutCandidate& least) {
+  const RankMemory memory = rank_memory(job, least);
+  const Bytes available = available_to_rank(job, machine, least.ranks);
+  const Bytes missing = memory.total() - available;
+  const bool limited = job.memory.host_limit > Bytes(0);
+  return {
+      Code::kExhausted,
+      fmt::format("not enough memory: each of {} rank{} would need {} with a micro-batch of {}, "
+                  "but may use {} ({}), so {} are missing; it would hold {}; {}",
+                  least.ranks, least.ranks == 1 ? "" : "s", to_text(memory.total()),
+                  least.micro_batch, to_text(available),
+                  limited ? "the job's memory limit" : "its share of this machine's memory",
+                  to_text(missing), tags_text(memory), what_would_fit(job, machine, least)),
+      {}};
+}
+
+std::string ranks_reason(const JobSpec& job, const MachineFacts& machine, int ranks) {
+  const std::string plural = ranks == 1 ? "" : "s";
+  if (!job.parallel.is_auto()) {
+    return fmt::format("{} data-parallel rank{}, as the job says, on {} core{}.", ranks, plural,
+                       machine.cores, machine.cores == 1 ? "" : "s");
+  }
+  return fmt::format(
+      "{} data-parallel rank{}: the most that {} core{}, the global batch of {} sequences and the "
+      "memory allow.",
+      ranks, plural, machine.cores, machine.cores == 1 ? "" : "s", job.training.global_batch);
+}
+
+std::string micro_batch_reason(const JobSpec& job, const LayoutCandidate& layout) {
+  const TrainingSpec& training = job.training;
+  const std::int64_t share = training.global_batch / layout.ranks;
+  const std::string cut = fmt::format("{} of a rank's {} sequences", layout.micro_batch, share);
+  if (training.micro_batch != 0) {
+    return fmt::format("Micro-batch {}, as the job says: {} at a time.", layout.micro_batch, cut);
+  }
+  const auto largest = divisors(share, automatic_micro_batch_most(training));
+  if (layout.micro_batch < largest.front()) {
+    return fmt::format("Micro-batch {}: {}, the largest that fits the memory.", layout.micro_batch,
+                       cut);
+  }
+  if (layout.micro_batch == share) {
+    return fmt::format("Micro-batch {}: a rank's whole share in one forward of {} tokens.",
+                       layout.micro_batch, grouped(share * training.sequence));
+  }
+  return fmt::format(
+      "Micro-batch {}: {}, {} tokens a forward; matrix products gain nothing from more than about "
+      "{} tokens, activations would only take more memory.",
+      layout.micro_batch, cut, grouped(layout.micro_batch * training.sequence),
+      grouped(kForwardTokensMost));
+}
+
+}  // namespace
+
+Bytes available_to_rank(const JobSpec& job, const MachineFacts& machine, int ranks) {
+  QD_CHECK(ranks >= 1);
+  const Bytes share(machine.memory.count() / 10 * 9 / ranks);
+  const Bytes limit = job.memory.host_limit;
+  if (limit == Bytes(0)) return share;
+  return share == Bytes(0) ? limit : std::min(limit, share);
+}
+
+Result<LayoutChoice> choose_layout(const JobSpec& job, const MachineFacts& machine) {
+  QD_RETURN_IF_ERROR(check_counts(job));
+  const std::vector<std::int64_t> all_ranks = rank_candidates(job, machine);
+  QD_CHECK(!all_ranks.empty());
+  QD_RETURN_IF_ERROR(check_micro_batch(job, all_ranks));
+
+  const std::vector<LayoutCandidate> candidates = candidates_of(job, all_ranks);
+  QD_CHECK(!candidates.empty());
+  for (const LayoutCandidate& layout : candidates) {
+    RankMemory memory = rank_memory(job, layout);
+    const Bytes available = available_to_rank(job, machine, layout.ranks);
+    if (!fits(memory, available)) continue;
+    return LayoutChoice{
+        layout,
+        std::move(memory),
+        available,
+        {ranks_reason(job, machine, layout.ranks), micro_batch_reason(job, layout)}};
+  }
+  return fail(does_not_fit(job, machine, candidates.back()));
+}
+
+}  // namespace quadrille::internal

@@ -1,0 +1,84 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/memory_model.h"
+
+#include "quadrille/base/check.h"
+#include "quadrille/config/model_shapes.h"
+#include "quadrille/plan/activation_arena.h"
+#include "quadrille/schedule/builders.h"
+
+namespace quadrille::internal {
+namespace {
+
+constexpr std::int64_t kAlignment = 64;
+constexpr std::int64_t kFp32Bytes = 4;
+constexpr std::int64_t kTokenIdBytes = 4;
+constexpr std::int64_t kStatesPerParameter = 3;  // value, first and second moment
+
+Bytes aligned(Bytes bytes) {
+  return Bytes((bytes.count() + kAlignment - 1) / kAlignment * kAlignment);
+}
+
+/// All parameters of fp32, each tensor on its own cache lines.
+Bytes parameter_bytes(const ModelSpec& model) {
+  Bytes total;
+  for (const ParameterShape& shape : parameter_shapes(model)) {
+    total += aligned(Bytes(kFp32Bytes) * shape.elements());
+  }
+  return total;
+}
+
+/// Every micro-batch lives in the same places, so one is enough to size the arena.
+Bytes arena_bytes(const JobSpec& job, std::int64_t micro_batch) {
+  const auto program =
+      build_single_stage({.ranks = 1, .layers = layer_count(job.model), .micro_batches = 1});
+  QD_CHECK(program.has_value());
+  const ActivationArena arena =
+      activation_arena(job.model, {micro_batch, job.training.sequence}, program->ranks.front());
+  return arena.layout.total;
+}
+
+/// Inputs and targets of one micro-batch and its loss sum.
+Bytes batch_bytes(const JobSpec& job, std::int64_t micro_batch) {
+  const Bytes ids = aligned(Bytes(kTokenIdBytes) * micro_batch * job.training.sequence);
+  return ids * 2 + Bytes(kAlignment);
+}
+
+}  // namespace
+
+Bytes RankMemory::total() const {
+  Bytes sum;
+  for (const auto& [tag, bytes] : by_tag) sum += bytes;
+  return sum;
+}
+
+RankMemory rank_memory(const JobSpec& job, const LayoutCandidate& candidate) {
+  QD_CHECK(candidate.ranks >= 1);
+  QD_CHECK(candidate.micro_batch >= 1);
+  const Bytes parameters = parameter_bytes(job.model);
+  RankMemory memory;
+  memory.activation_arena = arena_bytes(job, candidate.micro_batch);
+  memory.by_tag["parameter"] = parameters;
+  memory.by_tag["gradient"] = parameters;
+  memory.by_tag["optimizer"] = parameters * 2;
+  memory.by_tag["activation"] = memory.activation_arena;
+  // A checkpoint is copied aside before it is written; each rank holds its share of it.
+  const Bytes staged = parameters * kStatesPerParameter;
+  memory.by_tag["communication"] =
+      aligned(Bytes((staged.count() + candidate.ranks - 1) / candidate.ranks));
+  memory.by_tag["workspace"] = batch_bytes(job, candidate.micro_batch);
+  return memory;
+}
+
+Bytes checkpoint_size(const ModelSpec& model) {
+  // A tensor's entry in a shard header and in the manifest, generously.
+  constexpr std::int64_t kEntryBytes = 512;
+  constexpr std::int64_t kFixedBytes = 16 << 10;
+  Bytes total(kFixedBytes);
+  for (const ParameterShape& shape : parameter_shapes(model)) {
+    total += (Bytes(kFp32Bytes) * shape.elements() + Bytes(kEntryBytes)) * kStatesPerParameter;
+  }
+  return total;
+}
+
+}  // namespace quadrille::internal

@@ -1,0 +1,34 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What one rank leases, by tag, before anything runs: the same shapes that the model and the
+// trainer lease by, so a difference between the two is a bug, not an estimate.
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "quadrille/base/units.h"
+#include "quadrille/config/job_spec.h"
+
+namespace quadrille::internal {
+
+/// A choice of layout for which memory is asked.
+struct LayoutCandidate {
+  int ranks = 1;
+  std::int64_t micro_batch = 1;
+};
+
+struct RankMemory {
+  std::map<std::string, Bytes> by_tag;  ///< Keys are MemoryTag texts.
+  Bytes activation_arena;
+  [[nodiscard]] Bytes total() const;
+};
+
+[[nodiscard]] RankMemory rank_memory(const JobSpec& job, const LayoutCandidate& candidate);
+
+/// Of one checkpoint on disk: parameters and both moments, shard headers and the manifest.
+[[nodiscard]] Bytes checkpoint_size(const ModelSpec& model);
+
+}  // namespace quadrille::internal
