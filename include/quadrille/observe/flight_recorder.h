@@ -5,6 +5,7 @@
 // Each rank's last collectives, in memory that outlives its process: a file in /dev/shm that every
 // rank of the host and the launcher map. On a stall the rings are compared and the rank that is
 // absent, or called something else, is named. Writing an entry costs a few stores; nothing locks.
+// One thread writes a rank's ring; anyone may read it at any time, and never sees half an entry.
 
 #include <cstdint>
 #include <memory>
@@ -43,6 +44,7 @@ class FlightTable {
 
   void remove();
   [[nodiscard]] int ranks() const;
+  [[nodiscard]] int launcher() const;  ///< The pid of the process that created it.
 
   void set_process(Rank rank, int pid);  ///< 0 when the rank has returned.
   [[nodiscard]] int process(Rank rank) const;
