@@ -14,7 +14,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "unique_descriptor.h"
+#include "base/unique_descriptor.h"
 
 namespace quadrille {
 namespace {

@@ -7,9 +7,9 @@
 #include <optional>
 #include <unordered_set>
 
+#include "base/utf8.h"
 #include "quadrille/base/file.h"
 #include "quadrille/base/json.h"
-#include "utf8.h"
 
 namespace quadrille {
 namespace {

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/utf8.h"
 #include "quadrille/base/json.h"
-#include "utf8.h"
 
 namespace quadrille {
 namespace {

@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/unique_descriptor.h"
 #include "quadrille/base/file.h"
-#include "unique_descriptor.h"
 
 namespace quadrille {
 

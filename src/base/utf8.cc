@@ -1,6 +1,6 @@
 // Copyright The Quadrille Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "utf8.h"
+#include "base/utf8.h"
 
 namespace quadrille::internal {
 namespace {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Which Quadrille this is: `quadrille --version` prints it and every run's job.json keeps it, so that
-// a result can be traced to the sources and the build that made it.
+// Which Quadrille this is: `quadrille --version` prints it and every run's job.json keeps it, so
+// that a result can be traced to the sources and the build that made it.
 
 #include <string>
 
