@@ -1,0 +1,58 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+// Naming the first tensor that is not finite. Only runs when a step has failed.
+
+#include <fmt/format.h>
+
+#include "quadrille/kernels/reduction.h"
+#include "train/executor.h"
+
+namespace quadrille::internal {
+
+void clear_loss(RankState& state) {
+  constexpr std::array<double, 1> kZero{0};
+  write_all<double>(*state.stream, state.loss_sum, kZero);
+}
+
+Result<std::int64_t> count_nonfinite(RankState& state, const TensorView& view) {
+  clear_loss(state);
+  kernels::add_count_of_nonfinite(*state.stream, view, state.loss_sum);
+  QD_ASSIGN_OR_RETURN(const std::vector<double> count,
+                      read_all<double>(*state.stream, state.loss_sum));
+  return static_cast<std::int64_t>(count[0]);
+}
+
+Result<std::string> Executor::first_bad_tensor() {
+  for (const Parameter& parameter : state_.model->parameters()) {
+    QD_ASSIGN_OR_RETURN(const std::int64_t bad, count_nonfinite(state_, parameter.value));
+    if (bad > 0) {
+      return fmt::format("parameter {} ({} of {} elements)", parameter.shape.name, bad,
+                         parameter.value.elements());
+    }
+  }
+  return first_bad_activation();
+}
+
+Result<std::string> Executor::first_bad_activation() {
+  for (std::int64_t micro_batch = 0; micro_batch < state_.plan->micro_batches; ++micro_batch) {
+    load_batch(micro_batch);
+    context_.training = false;
+    for (std::int64_t layer = 0; layer < state_.model->layers(); ++layer) {
+      QD_RETURN_IF_ERROR(state_.model->forward(layer, context_));
+      for (const auto& [name, view, life] : state_.activations.of_layer(layer)) {
+        // Gradients and the backward's scratch hold no value of this forward.
+        if (life == ActivationLife::kBackward || life == ActivationLife::kGradient) continue;
+        QD_ASSIGN_OR_RETURN(const std::int64_t bad, count_nonfinite(state_, view));
+        if (bad > 0) {
+          return fmt::format("activation {} of layer {} in micro-batch {} of rank {} ({} of {} elements)",
+                             name, layer, micro_batch, state_.world->rank().value, bad,
+                             view.elements());
+        }
+      }
+    }
+  }
+  return fmt::format("none on rank {}: every parameter and activation is finite in evaluation",
+                     state_.world->rank().value);
+}
+
+}  // namespace quadrille::internal

@@ -1,0 +1,67 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Interprets one rank's Program for one optimizer step: a switch over instruction kinds. What a kind
+// means is in the rooms below; when it runs is in the Program; nothing else decides.
+
+#include <cstdint>
+#include <vector>
+
+#include "quadrille/base/result.h"
+#include "quadrille/observe/stopwatch.h"
+#include "quadrille/schedule/program.h"
+#include "train/rank_state.h"
+
+namespace quadrille::internal {
+
+/// What a step found; loss and norm are the same on every rank.
+struct StepFigures {
+  double loss = 0;  ///< Mean over the global target tokens.
+  double gradient_norm = 0;
+  double learning_rate = 0;
+};
+
+class Executor {
+ public:
+  explicit Executor(RankState& state);
+
+  /// Trains step `step` (from 1). Errors: those of the collectives; kInvalid for a loss or gradient that
+  /// is not finite, naming the first bad tensor; parameters and moments are then those of step - 1.
+  [[nodiscard]] Result<StepFigures> train_step(std::int64_t step);
+
+  /// Mean loss over the first evaluate_batches global batches of the validation samples. Collective.
+  [[nodiscard]] Result<double> evaluate();
+
+  [[nodiscard]] const Stopwatch& watch() const { return watch_; }
+
+ private:
+  [[nodiscard]] Result<void> run(const Instruction& instruction);
+  /// Fills the device's batch: row b holds sample slots[b] (-1: an empty row whose targets do not count).
+  void load_rows(const std::vector<std::int64_t>& samples, bool validation);
+  void load_batch(std::int64_t micro_batch);
+  [[nodiscard]] Result<void> contributed(int parameter);
+  [[nodiscard]] Result<void> optimizer_step();
+  /// loss_sum of all ranks as (sum, count) summed in rank order.
+  [[nodiscard]] Result<double> global_mean(std::int64_t local_count, const char* place);
+  /// Which tensor is not finite: parameters first, then this rank's activations in forward order.
+  [[nodiscard]] Result<std::string> first_bad_tensor();
+  [[nodiscard]] Result<std::string> first_bad_activation();
+
+  RankState& state_;
+  SampleOrderFunction order_;
+  LayerContext context_;
+  Stopwatch watch_;
+  std::int64_t step_ = 0;
+  StepFigures figures_;
+  std::vector<std::int32_t> host_tokens_;
+  std::vector<std::int32_t> host_targets_;
+  std::vector<std::int32_t> sample_;  ///< T + 1 tokens.
+};
+
+/// The device's loss sum is zero again.
+void clear_loss(RankState& state);
+/// How many elements of `view` are NaN or infinite.
+[[nodiscard]] Result<std::int64_t> count_nonfinite(RankState& state, const TensorView& view);
+
+}  // namespace quadrille::internal

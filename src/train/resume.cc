@@ -1,0 +1,132 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "train/resume.h"
+
+#include <fmt/format.h>
+
+#include "quadrille/base/hash.h"
+#include "quadrille/base/json.h"
+#include "quadrille/config/job_reader.h"
+
+namespace quadrille::internal {
+namespace {
+
+// The first key of `model` whose value differs, in words.
+std::string first_difference(const Json& saved, const Json& wanted) {
+  for (const auto& [key, value] : wanted.members()) {
+    const Json* other = saved.find(key);
+    if (other == nullptr || !(*other == value)) {
+      return fmt::format("model.{} is {} in the checkpoint and {} in the job", key,
+                         other == nullptr ? "absent" : write_json(*other), write_json(value));
+    }
+  }
+  return {};
+}
+
+Result<void> check_fits(const TrainingState& saved, const Plan& plan, const std::string& path) {
+  const TrainingState wanted = training_state(plan, 0);
+  const std::string difference = first_difference(saved.model, wanted.model);
+  if (!difference.empty()) {
+    return fail(Code::kInvalid, fmt::format("{} is of another model: {}", path, difference));
+  }
+  if (saved.tokenizer != wanted.tokenizer) {
+    return fail(Code::kInvalid, fmt::format("{} was trained with tokenizer \"{}\", the job has \"{}\"",
+                                            path, saved.tokenizer, wanted.tokenizer));
+  }
+  if (saved.step > plan.job.training.steps) {
+    return fail(Code::kInvalid, fmt::format("{} has {} steps, more than the {} of training.steps", path,
+                                            saved.step, plan.job.training.steps));
+  }
+  return {};
+}
+
+// Rank 0's answer: the path to load, or an empty one to start anew.
+Result<std::string> choose_checkpoint(RankState& state) {
+  if (state.options.resume == ResumePolicy::kNever) return std::string();
+  const std::string directory = checkpoint_directory(*state.plan, state.options.run_directory);
+  const bool required = state.options.resume == ResumePolicy::kRequired;
+  if (!path_exists(directory)) {
+    if (!required) return std::string();
+    return fail(Code::kNotFound, directory + " does not exist, but a checkpoint is required");
+  }
+  QD_ASSIGN_OR_RETURN(NewestCheckpoint newest, find_newest_valid(directory));
+  for (const CheckpointListing& skipped : newest.skipped) {
+    state.options.log->warning(fmt::format("skipped damaged checkpoint {}: {}", skipped.path,
+                                           skipped.damage ? skipped.damage->message : ""));
+    state.options.events->record(
+        "checkpoint_skipped", 0,
+        Json::object().set("path", skipped.path).set("reason",
+                                                     skipped.damage ? skipped.damage->message : ""));
+  }
+  if (newest.checkpoint) return newest.checkpoint->path();
+  if (!required) return std::string();
+  return fail(Code::kNotFound, "no valid checkpoint in " + directory + ", but one is required");
+}
+
+// The choice of rank 0, on every rank.
+Result<std::string> agree_on_checkpoint(RankState& state) {
+  Result<std::string> chosen = std::string();
+  if (state.is_first()) chosen = choose_checkpoint(state);
+  Vote vote;
+  if (!chosen) vote.error = chosen.error();
+  QD_ASSIGN_OR_RETURN(const Agreement agreement, state.world->agree(vote));
+  if (agreement.error) return fail(*agreement.error);
+  CollectiveScope scope = state.world->whole().open("the checkpoint to resume from");
+  QD_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+                      state.world->whole().gather_bytes(scope, *chosen));
+  return paths[0];
+}
+
+Result<StartPoint> load(RankState& state, const std::string& path) {
+  QD_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::open(path));
+  const TrainingState& saved = checkpoint.manifest().state;
+  QD_RETURN_IF_ERROR(check_fits(saved, *state.plan, path));
+  QD_RETURN_IF_ERROR(load_all(checkpoint, *state.stream, checkpoint_tensors(state)));
+  if (state.is_first()) {
+    const bool same_job = saved.job_hash == training_state(*state.plan, 0).job_hash;
+    if (!same_job) {
+      state.options.log->warning("the checkpoint was made with other training settings: " + path);
+    }
+    state.options.events->record("resumed", 0,
+                                 Json::object()
+                                     .set("path", path)
+                                     .set("step", saved.step)
+                                     .set("same_job", same_job));
+  }
+  return StartPoint{.step = saved.step};
+}
+
+}  // namespace
+
+TrainingState training_state(const Plan& plan, std::int64_t step) {
+  const Json job = to_json(plan.job);
+  TrainingState state;
+  state.step = step;
+  state.consumed_tokens = step * plan.job.training.tokens_per_step();
+  state.model = *job.find("model");
+  state.job = job;
+  state.tokenizer = plan.job.data.tokenizer;
+  // What determines the numbers of a step: the model, the data and the training settings.
+  Json decisive = Json::object();
+  for (const char* key : {"model", "data", "training"}) decisive.set(key, *job.find(key));
+  state.job_hash = hash_text(hash64(write_json(decisive)));
+  state.plan_hash = hash_text(hash64(write_json(to_json(plan))));
+  return state;
+}
+
+Result<StartPoint> start_or_resume(RankState& state) {
+  QD_ASSIGN_OR_RETURN(const std::string path, agree_on_checkpoint(state));
+  Result<StartPoint> start = StartPoint{};
+  if (path.empty()) {
+    state.model->initialise(*state.stream, state.plan->job.training.seed);
+  } else {
+    start = load(state, path);
+  }
+  Vote vote;
+  if (!start) vote.error = start.error();
+  QD_ASSIGN_OR_RETURN(const Agreement agreement, state.world->agree(vote));
+  if (agreement.error) return fail(*agreement.error);
+  return start;
+}
+
+}  // namespace quadrille::internal
