@@ -9,11 +9,16 @@ namespace {
 
 Shape shape_of(const std::vector<std::int64_t>& extents) {
   switch (extents.size()) {
-    case 1: return {extents[0]};
-    case 2: return {extents[0], extents[1]};
-    case 3: return {extents[0], extents[1], extents[2]};
-    case 4: return {extents[0], extents[1], extents[2], extents[3]};
-    default: QD_CHECK_MSG(false, "an activation has one to four dimensions");
+    case 1:
+      return {extents[0]};
+    case 2:
+      return {extents[0], extents[1]};
+    case 3:
+      return {extents[0], extents[1], extents[2]};
+    case 4:
+      return {extents[0], extents[1], extents[2], extents[3]};
+    default:
+      QD_CHECK_MSG(false, "an activation has one to four dimensions");
   }
   return {};
 }
@@ -22,8 +27,8 @@ Shape shape_of(const std::vector<std::int64_t>& extents) {
 
 Result<Activations> Activations::create(const ActivationArena& arena, Pool& pool) {
   Activations made;
-  QD_ASSIGN_OR_RETURN(made.lease_,
-                      pool.lease(arena.layout.total, MemoryTag::kActivation, "the activation arena"));
+  QD_ASSIGN_OR_RETURN(
+      made.lease_, pool.lease(arena.layout.total, MemoryTag::kActivation, "the activation arena"));
   for (std::size_t i = 0; i < arena.shapes.size(); ++i) {
     const ActivationShape& activation = arena.shapes[i];
     const auto layer = static_cast<std::size_t>(activation.layer);
@@ -39,8 +44,8 @@ Result<Activations> Activations::create(const ActivationArena& arena, Pool& pool
 
 TensorView Activations::view(std::int64_t layer, std::string_view name) const {
   const auto& views = by_layer_[static_cast<std::size_t>(layer)];
-  const auto found =
-      std::find_if(views.begin(), views.end(), [name](const auto& row) { return row.name == name; });
+  const auto found = std::find_if(views.begin(), views.end(),
+                                  [name](const auto& row) { return row.name == name; });
   QD_CHECK_MSG(found != views.end(), name);
   return found->view;
 }

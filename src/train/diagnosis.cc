@@ -44,9 +44,9 @@ Result<std::string> Executor::first_bad_activation() {
         if (life == ActivationLife::kBackward || life == ActivationLife::kGradient) continue;
         QD_ASSIGN_OR_RETURN(const std::int64_t bad, count_nonfinite(state_, view));
         if (bad > 0) {
-          return fmt::format("activation {} of layer {} in micro-batch {} of rank {} ({} of {} elements)",
-                             name, layer, micro_batch, state_.world->rank().value, bad,
-                             view.elements());
+          return fmt::format(
+              "activation {} of layer {} in micro-batch {} of rank {} ({} of {} elements)", name,
+              layer, micro_batch, state_.world->rank().value, bad, view.elements());
         }
       }
     }

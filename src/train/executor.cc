@@ -127,11 +127,11 @@ Result<void> Executor::optimizer_step() {
   QD_ASSIGN_OR_RETURN(figures_.loss, global_mean(per_rank, "the loss of the step"));
   if (!std::isfinite(figures_.loss)) {
     QD_ASSIGN_OR_RETURN(const std::string bad, first_bad_tensor());
-    return fail(Code::kInvalid, fmt::format("the loss of step {} is not finite ({}); first bad tensor: {}",
-                                            step_, figures_.loss, bad));
+    return fail(Code::kInvalid,
+                fmt::format("the loss of step {} is not finite ({}); first bad tensor: {}", step_,
+                            figures_.loss, bad));
   }
-  figures_.learning_rate =
-      learning_rate_at(training, (step_ - 1) * training.tokens_per_step());
+  figures_.learning_rate = learning_rate_at(training, (step_ - 1) * training.tokens_per_step());
   auto outcome = state_.optimizer->step({.step = step_,
                                          .tokens = training.tokens_per_step(),
                                          .learning_rate = figures_.learning_rate});
@@ -142,8 +142,8 @@ Result<void> Executor::optimizer_step() {
 
 Result<double> Executor::evaluate() {
   const TrainingSpec& training = state_.plan->job.training;
-  const std::int64_t samples =
-      std::min(state_.corpus->validation().samples, training.evaluate_batches * training.global_batch);
+  const std::int64_t samples = std::min(state_.corpus->validation().samples,
+                                        training.evaluate_batches * training.global_batch);
   const std::int64_t batch = state_.plan->micro_batch;
   context_.training = false;
   clear_loss(state_);

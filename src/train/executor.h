@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Interprets one rank's Program for one optimizer step: a switch over instruction kinds. What a kind
-// means is in the rooms below; when it runs is in the Program; nothing else decides.
+// Interprets one rank's Program for one optimizer step: a switch over instruction kinds. What a
+// kind means is in the rooms below; when it runs is in the Program; nothing else decides.
 
 #include <cstdint>
 #include <vector>
@@ -26,18 +26,21 @@ class Executor {
  public:
   explicit Executor(RankState& state);
 
-  /// Trains step `step` (from 1). Errors: those of the collectives; kInvalid for a loss or gradient that
-  /// is not finite, naming the first bad tensor; parameters and moments are then those of step - 1.
+  /// Trains step `step` (from 1). Errors: those of the collectives; kInvalid for a loss or gradient
+  /// that is not finite, naming the first bad tensor; parameters and moments are then those of step
+  /// - 1.
   [[nodiscard]] Result<StepFigures> train_step(std::int64_t step);
 
-  /// Mean loss over the first evaluate_batches global batches of the validation samples. Collective.
+  /// Mean loss over the first evaluate_batches global batches of the validation samples.
+  /// Collective.
   [[nodiscard]] Result<double> evaluate();
 
   [[nodiscard]] const Stopwatch& watch() const { return watch_; }
 
  private:
   [[nodiscard]] Result<void> run(const Instruction& instruction);
-  /// Fills the device's batch: row b holds sample slots[b] (-1: an empty row whose targets do not count).
+  /// Fills the device's batch: row b holds sample slots[b] (-1: an empty row whose targets do not
+  /// count).
   void load_rows(const std::vector<std::int64_t>& samples, bool validation);
   void load_batch(std::int64_t micro_batch);
   [[nodiscard]] Result<void> contributed(int parameter);

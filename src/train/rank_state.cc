@@ -11,7 +11,9 @@ namespace {
 
 constexpr std::int64_t kAlignment = 64;
 
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 Shape shape_of(const ParameterShape& parameter) {
   QD_CHECK(parameter.shape.size() == 1 || parameter.shape.size() == 2);
@@ -88,7 +90,7 @@ std::string checkpoint_directory(const Plan& plan, const std::string& run_direct
   return chosen.empty() ? run_directory + "/checkpoints" : chosen;
 }
 
-Result<std::unique_ptr<RankState>> build_rank_state(World& world, const TrainerOptions& options) {
+Result<std::unique_ptr<RankState>> build_local(World& world, const TrainerOptions& options) {
   auto state = std::make_unique<RankState>();
   state->plan = options.plan;
   state->world = &world;
@@ -96,32 +98,37 @@ Result<std::unique_ptr<RankState>> build_rank_state(World& world, const TrainerO
   const Plan& plan = *options.plan;
   QD_ASSIGN_OR_RETURN(state->corpus, Corpus::open(plan.job));
   state->stream = options.device->make_stream();
-  QD_ASSIGN_OR_RETURN(
-      state->pool, Pool::create({.device = options.device,
-                                 .limit = plan.rank_limit,
-                                 .name = "rank " + std::to_string(world.rank().value) + ", " +
-                                         options.device->name()}));
+  QD_ASSIGN_OR_RETURN(state->pool,
+                      Pool::create({.device = options.device,
+                                    .limit = plan.rank_limit,
+                                    .name = "rank " + std::to_string(world.rank().value) + ", " +
+                                            options.device->name()}));
   QD_ASSIGN_OR_RETURN(state->model, Transformer::create(plan.job.model));
   QD_RETURN_IF_ERROR(bind_parameters(*state));
-  QD_RETURN_IF_ERROR(bind_gradients(*state));
-  QD_RETURN_IF_ERROR(bind_optimizer(*state));
   QD_RETURN_IF_ERROR(bind_batch(*state));
   const ActivationArena arena =
       activation_arena(plan.job.model, {plan.micro_batch, plan.job.training.sequence},
                        plan.program.ranks[static_cast<std::size_t>(world.rank().value)]);
   QD_ASSIGN_OR_RETURN(state->activations, Activations::create(arena, *state->pool));
-  QD_ASSIGN_OR_RETURN(
-      state->saver,
-      CheckpointSaver::create({.directory = checkpoint_directory(plan, options.run_directory),
-                               .keep = plan.job.checkpoint.keep,
-                               .asynchronous = plan.job.checkpoint.asynchronous,
-                               .rank = world.rank(),
-                               .ranks = world.size(),
-                               .stream = state->stream.get(),
-                               .pool = state->pool.get(),
-                               .events = options.events},
-                              checkpoint_tensors(*state)));
   return state;
+}
+
+Result<void> build_shared(RankState& state) {
+  QD_RETURN_IF_ERROR(bind_gradients(state));
+  QD_RETURN_IF_ERROR(bind_optimizer(state));
+  const CheckpointSpec& checkpoint = state.plan->job.checkpoint;
+  QD_ASSIGN_OR_RETURN(
+      state.saver, CheckpointSaver::create(
+                       {.directory = checkpoint_directory(*state.plan, state.options.run_directory),
+                        .keep = checkpoint.keep,
+                        .asynchronous = checkpoint.asynchronous,
+                        .rank = state.world->rank(),
+                        .ranks = state.world->size(),
+                        .stream = state.stream.get(),
+                        .pool = state.pool.get(),
+                        .events = state.options.events},
+                       checkpoint_tensors(state)));
+  return {};
 }
 
 std::vector<CheckpointTensor> checkpoint_tensors(const RankState& state) {

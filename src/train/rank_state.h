@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Everything one rank holds while it trains, built once from the Plan. All tensor memory comes from one
-// pool whose limit is the plan's.
+// Everything one rank holds while it trains, built once from the Plan. All tensor memory comes from
+// one pool whose limit is the plan's.
 
 #include <memory>
 #include <vector>
@@ -44,10 +44,13 @@ struct RankState {
   [[nodiscard]] std::int64_t share() const { return plan->micro_batch * plan->micro_batches; }
 };
 
-/// The local part: files, memory, model; no communication but the buckets' shared leases.
-/// Errors: those of Corpus::open, kExhausted.
-[[nodiscard]] Result<std::unique_ptr<RankState>> build_rank_state(World& world,
-                                                                  const TrainerOptions& options);
+/// The part that one rank can fail in alone: files, model, parameters, activations. No
+/// communication. Errors: those of Corpus::open, kExhausted.
+[[nodiscard]] Result<std::unique_ptr<RankState>> build_local(World& world,
+                                                             const TrainerOptions& options);
+/// The part that follows once every rank has the first: gradient buckets (collective), moments,
+/// saver.
+[[nodiscard]] Result<void> build_shared(RankState& state);
 
 /// Parameters and both moments, by their names in a checkpoint.
 [[nodiscard]] std::vector<CheckpointTensor> checkpoint_tensors(const RankState& state);

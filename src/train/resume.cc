@@ -30,12 +30,13 @@ Result<void> check_fits(const TrainingState& saved, const Plan& plan, const std:
     return fail(Code::kInvalid, fmt::format("{} is of another model: {}", path, difference));
   }
   if (saved.tokenizer != wanted.tokenizer) {
-    return fail(Code::kInvalid, fmt::format("{} was trained with tokenizer \"{}\", the job has \"{}\"",
-                                            path, saved.tokenizer, wanted.tokenizer));
+    return fail(Code::kInvalid,
+                fmt::format("{} was trained with tokenizer \"{}\", the job has \"{}\"", path,
+                            saved.tokenizer, wanted.tokenizer));
   }
   if (saved.step > plan.job.training.steps) {
-    return fail(Code::kInvalid, fmt::format("{} has {} steps, more than the {} of training.steps", path,
-                                            saved.step, plan.job.training.steps));
+    return fail(Code::kInvalid, fmt::format("{} has {} steps, more than the {} of training.steps",
+                                            path, saved.step, plan.job.training.steps));
   }
   return {};
 }
@@ -53,10 +54,10 @@ Result<std::string> choose_checkpoint(RankState& state) {
   for (const CheckpointListing& skipped : newest.skipped) {
     state.options.log->warning(fmt::format("skipped damaged checkpoint {}: {}", skipped.path,
                                            skipped.damage ? skipped.damage->message : ""));
-    state.options.events->record(
-        "checkpoint_skipped", 0,
-        Json::object().set("path", skipped.path).set("reason",
-                                                     skipped.damage ? skipped.damage->message : ""));
+    state.options.events->record("checkpoint_skipped", 0,
+                                 Json::object()
+                                     .set("path", skipped.path)
+                                     .set("reason", skipped.damage ? skipped.damage->message : ""));
   }
   if (newest.checkpoint) return newest.checkpoint->path();
   if (!required) return std::string();
@@ -87,11 +88,9 @@ Result<StartPoint> load(RankState& state, const std::string& path) {
     if (!same_job) {
       state.options.log->warning("the checkpoint was made with other training settings: " + path);
     }
-    state.options.events->record("resumed", 0,
-                                 Json::object()
-                                     .set("path", path)
-                                     .set("step", saved.step)
-                                     .set("same_job", same_job));
+    state.options.events->record(
+        "resumed", 0,
+        Json::object().set("path", path).set("step", saved.step).set("same_job", same_job));
   }
   return StartPoint{.step = saved.step};
 }

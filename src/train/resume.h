@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Where a run starts: anew, or from the newest checkpoint that is valid and of this model. Rank 0 looks,
-// all ranks load the same one.
+// Where a run starts: anew, or from the newest checkpoint that is valid and of this model. Rank 0
+// looks, all ranks load the same one.
 
 #include <cstdint>
 
@@ -17,8 +17,8 @@ struct StartPoint {
 };
 
 /// Initialises or loads parameters and moments. Collective.
-/// Errors: kNotFound when a checkpoint is required and none is valid; kInvalid for another model, or
-/// one that has more steps than the job asks for.
+/// Errors: kNotFound when a checkpoint is required and none is valid; kInvalid for another model,
+/// or one that has more steps than the job asks for.
 [[nodiscard]] Result<StartPoint> start_or_resume(RankState& state);
 
 /// What a checkpoint of this run says about it after `step` steps.

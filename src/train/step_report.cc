@@ -63,8 +63,8 @@ void add_phases(const std::vector<RankFigures>& ranks, StepRecord& record) {
   record.seconds = Seconds(seconds);
   // Nothing overlaps a collective yet, so all of its time is exposed.
   record.exposed_communication = record.communication;
-  record.other = record.seconds - record.compute - record.exposed_communication - record.bubble -
-                 record.data;
+  record.other =
+      record.seconds - record.compute - record.exposed_communication - record.bubble - record.data;
 }
 
 void add_peaks(const std::vector<RankFigures>& ranks, StepRecord& record) {
@@ -98,8 +98,7 @@ Result<StepRecord> report_step(RankState& state, const Executor& executor, std::
   if (state.plan->machine.peak_flops_per_second) {
     const Flops work = model_flops_per_token(job.model, job.training.sequence) *
                        static_cast<double>(record.tokens);
-    record.mfu =
-        work.count() / record.seconds.count() / *state.plan->machine.peak_flops_per_second;
+    record.mfu = work.count() / record.seconds.count() / *state.plan->machine.peak_flops_per_second;
   }
   return record;
 }

@@ -63,8 +63,8 @@ class TrainingLoop {
     return agree_to_go_on();
   }
 
-  // A figure that is not finite is the same on every rank: the state before the step is saved, then the
-  // run ends. Any other failure has already reached the peers through their own waits.
+  // A figure that is not finite is the same on every rank: the state before the step is saved, then
+  // the run ends. Any other failure has already reached the peers through their own waits.
   Result<void> step_failed(std::int64_t step, const Error& error) {
     if (error.code != Code::kInvalid) return fail(error);
     state_.options.events->record("step_not_finite", state_.world->rank().value,
@@ -163,13 +163,20 @@ class TrainingLoop {
   TrainingOutcome outcome_;
 };
 
-// A failure of any rank before the first step ends the run on all of them.
-Result<std::unique_ptr<RankState>> build_together(World& world, const TrainerOptions& options) {
-  auto state = build_rank_state(world, options);
-  Vote vote;
-  if (!state) vote.error = state.error();
-  QD_ASSIGN_OR_RETURN(const Agreement agreement, world.agree(vote));
+// One rank's failure before the first step becomes the failure of all.
+Result<void> agree_that_all_is_well(World& world, const std::optional<Error>& mine) {
+  QD_ASSIGN_OR_RETURN(const Agreement agreement, world.agree({.error = mine}));
   if (agreement.error) return fail(*agreement.error);
+  return {};
+}
+
+Result<std::unique_ptr<RankState>> build_together(World& world, const TrainerOptions& options) {
+  auto state = build_local(world, options);
+  QD_RETURN_IF_ERROR(
+      agree_that_all_is_well(world, state ? std::nullopt : std::optional<Error>(state.error())));
+  const Result<void> shared = build_shared(**state);
+  QD_RETURN_IF_ERROR(
+      agree_that_all_is_well(world, shared ? std::nullopt : std::optional<Error>(shared.error())));
   return state;
 }
 
