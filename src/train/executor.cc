@@ -12,12 +12,10 @@
 namespace quadrille::internal {
 
 Executor::Executor(RankState& state)
-    : state_(state), order_(state.plan->job, state.corpus->train().samples) {
-  const auto rows = static_cast<std::size_t>(state.plan->micro_batch);
-  const auto sequence = static_cast<std::size_t>(state.plan->job.training.sequence);
-  host_tokens_.resize(rows * sequence);
-  host_targets_.resize(rows * sequence);
-  sample_.resize(sequence + 1);
+    : state_(state),
+      reader_(*state.corpus, state.plan->job),
+      host_tokens_(static_cast<std::size_t>(state.tokens.elements())),
+      host_targets_(host_tokens_.size()) {
   context_.stream = state.stream.get();
   context_.tokens = state.tokens;
   context_.targets = state.targets;
@@ -75,33 +73,15 @@ Result<void> Executor::run(const Instruction& instruction) {
 void Executor::load_batch(std::int64_t micro_batch) {
   const std::int64_t first =
       state_.world->rank().value * state_.share() + micro_batch * state_.plan->micro_batch;
-  std::vector<std::int64_t> samples;
   context_.global_sequences.clear();
   for (std::int64_t row = 0; row < state_.plan->micro_batch; ++row) {
-    samples.push_back(order_.sample(step_ - 1, first + row));
     context_.global_sequences.push_back(first + row);
   }
-  load_rows(samples, false);
+  reader_.fill_train(step_ - 1, first, {host_tokens_, host_targets_});
+  upload_batch();
 }
 
-void Executor::load_rows(const std::vector<std::int64_t>& samples, bool validation) {
-  const std::size_t sequence = sample_.size() - 1;
-  for (std::size_t row = 0; row < samples.size(); ++row) {
-    const auto tokens = host_tokens_.begin() + static_cast<std::ptrdiff_t>(row * sequence);
-    const auto targets = host_targets_.begin() + static_cast<std::ptrdiff_t>(row * sequence);
-    if (samples[row] < 0) {
-      std::fill_n(tokens, sequence, 0);
-      std::fill_n(targets, sequence, -1);
-      continue;
-    }
-    if (validation) {
-      state_.corpus->read_validation(samples[row], sample_);
-    } else {
-      state_.corpus->read_train(samples[row], sample_);
-    }
-    std::copy(sample_.begin(), sample_.end() - 1, tokens);
-    std::copy(sample_.begin() + 1, sample_.end(), targets);
-  }
+void Executor::upload_batch() {
   state_.stream->upload(std::as_bytes(std::span(host_tokens_)), state_.tokens);
   state_.stream->upload(std::as_bytes(std::span(host_targets_)), state_.targets);
 }
@@ -141,24 +121,22 @@ Result<void> Executor::optimizer_step() {
 }
 
 Result<double> Executor::evaluate() {
-  const TrainingSpec& training = state_.plan->job.training;
-  const std::int64_t samples = std::min(state_.corpus->validation().samples,
-                                        training.evaluate_batches * training.global_batch);
-  const std::int64_t batch = state_.plan->micro_batch;
   context_.training = false;
   clear_loss(state_);
   std::int64_t count = 0;
-  // Ranks take turns by micro-batch, so that they finish together whatever the number of samples.
-  const std::int64_t stride = batch * state_.world->size();
-  for (std::int64_t first = batch * state_.world->rank().value; first < samples; first += stride) {
-    std::vector<std::int64_t> rows;
-    for (std::int64_t row = 0; row < batch; ++row) {
-      rows.push_back(first + row < samples ? first + row : -1);
-      count += first + row < samples ? training.sequence : 0;
-    }
-    load_rows(rows, true);
-    for (std::int64_t layer = 0; layer < state_.model->layers(); ++layer) {
-      QD_RETURN_IF_ERROR(state_.model->forward(layer, context_));
+  for (std::int64_t batch = 0; batch < reader_.validation_batches(); ++batch) {
+    for (std::int64_t micro_batch = 0; micro_batch < state_.plan->micro_batches; ++micro_batch) {
+      const std::int64_t first =
+          state_.world->rank().value * state_.share() + micro_batch * state_.plan->micro_batch;
+      reader_.fill_validation(batch, first, {host_tokens_, host_targets_});
+      const auto counted = std::count_if(host_targets_.begin(), host_targets_.end(),
+                                         [](std::int32_t id) { return id != kIgnoredTarget; });
+      if (counted == 0) continue;  // rows past the end of the validation part
+      count += counted;
+      upload_batch();
+      for (std::int64_t layer = 0; layer < state_.model->layers(); ++layer) {
+        QD_RETURN_IF_ERROR(state_.model->forward(layer, context_));
+      }
     }
   }
   return global_mean(count, "the validation loss");

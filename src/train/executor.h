@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "quadrille/base/result.h"
+#include "quadrille/data/batch.h"
 #include "quadrille/observe/stopwatch.h"
 #include "quadrille/schedule/program.h"
 #include "train/rank_state.h"
@@ -39,9 +40,7 @@ class Executor {
 
  private:
   [[nodiscard]] Result<void> run(const Instruction& instruction);
-  /// Fills the device's batch: row b holds sample slots[b] (-1: an empty row whose targets do not
-  /// count).
-  void load_rows(const std::vector<std::int64_t>& samples, bool validation);
+  void upload_batch();
   void load_batch(std::int64_t micro_batch);
   [[nodiscard]] Result<void> contributed(int parameter);
   [[nodiscard]] Result<void> optimizer_step();
@@ -52,14 +51,13 @@ class Executor {
   [[nodiscard]] Result<std::string> first_bad_activation();
 
   RankState& state_;
-  SampleOrderFunction order_;
+  BatchReader reader_;
   LayerContext context_;
   Stopwatch watch_;
   std::int64_t step_ = 0;
   StepFigures figures_;
   std::vector<std::int32_t> host_tokens_;
   std::vector<std::int32_t> host_targets_;
-  std::vector<std::int32_t> sample_;  ///< T + 1 tokens.
 };
 
 /// The device's loss sum is zero again.

@@ -1,0 +1,83 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// One function per command. Each gets its options parsed, prints what a person or a script reads, and
+// returns the exit code of the contract: 0 done, 1 failed, 2 the request was wrong, 3 a rank was lost,
+// 75 stopped with the state saved, 130 stopped at once.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quadrille/base/result.h"
+#include "quadrille/infer/generator.h"
+
+namespace quadrille::launcher {
+
+/// Which job, and what the command line changes in it.
+struct JobOptions {
+  std::string job;
+  std::vector<std::string> sets;  ///< --set PATH=VALUE, as written.
+  std::optional<int> ranks;       ///< --ranks
+};
+
+struct PlanOptions {
+  JobOptions job;
+  bool explain = false;
+  std::optional<int> rank;
+  bool json = false;
+  std::string output;
+};
+int plan_command(const PlanOptions& options);
+
+struct LaunchOptions {
+  JobOptions job;
+  std::string backend;    ///< Empty: threads, or mpi with a host file.
+  std::string host_file;
+  std::string resume;     ///< Empty: auto with an existing run directory, never with a new one.
+  std::string run_directory;
+  bool print = false;
+};
+int launch_command_line(const LaunchOptions& options);
+
+/// A rank process, started by launch and by nobody else.
+int rank_command();
+
+struct GenerateOptions {
+  std::string path;
+  std::optional<std::string> prompt;
+  std::string prompt_file;
+  SamplingOptions sampling;
+};
+int generate_command(const GenerateOptions& options);
+
+struct EvaluateOptions {
+  std::string path;
+  std::vector<std::string> data;
+  bool json = false;
+};
+int evaluate_command(const EvaluateOptions& options);
+
+struct CheckpointOptions {
+  std::string path;
+  std::string other;  ///< diff only
+  bool json = false;
+};
+int checkpoint_list_command(const CheckpointOptions& options);
+int checkpoint_verify_command(const CheckpointOptions& options);
+int checkpoint_diff_command(const CheckpointOptions& options);
+
+struct DoctorOptions {
+  bool json = false;
+};
+int doctor_command(const DoctorOptions& options);
+
+/// The text of --version.
+[[nodiscard]] std::string version_text();
+
+/// Prints the error on standard error and returns its exit code.
+int report_error(const Error& error);
+
+}  // namespace quadrille::launcher

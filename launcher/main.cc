@@ -1,0 +1,167 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+// The command line `quadrille`: parses options and hands them to one function per command.
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "launcher/commands.h"
+
+namespace quadrille::launcher {
+namespace {
+
+constexpr const char* kExitCodes =
+    "Exit codes: 0 done, 1 the run failed, 2 the request was wrong, 3 a rank was lost,\n"
+    "75 stopped by a signal with the state saved, 130 stopped at once by the second signal.";
+
+/// Set by the command that was chosen.
+using Action = std::function<int()>;
+
+CLI::App* add(CLI::App& app, const char* name, const char* what, const char* example) {
+  CLI::App* command = app.add_subcommand(name, what);
+  command->footer(std::string("Example:\n  ") + example);
+  return command;
+}
+
+void add_job_options(CLI::App& command, JobOptions& options) {
+  command.add_option("JOB", options.job, "The job: a JSON file, or a run's job.json")->required();
+  command.add_option("--set", options.sets, "Override a value of the job, e.g. training.steps=20")
+      ->type_name("PATH=VALUE")
+      ->take_all()
+      ->allow_extra_args(false);
+  command.add_option("--ranks", options.ranks, "Data-parallel ranks (default: the job's layout)")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+}
+
+void add_plan(CLI::App& app, PlanOptions& options, Action& action) {
+  CLI::App* command =
+      add(app, "plan", "Show the layout, memory and program a job would run with, and why",
+          "quadrille plan configs/demo.json --ranks 2 --explain");
+  add_job_options(*command, options.job);
+  command->add_flag("--explain", options.explain, "Every decision with its reason");
+  command->add_option("--rank", options.rank, "Print this rank's program")
+      ->type_name("R")
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag("--json", options.json, "Print the plan as JSON");
+  command->add_option("-o,--output", options.output, "Write the plan to a file")->type_name("FILE");
+  command->callback([&] { action = [&options] { return plan_command(options); }; });
+}
+
+void add_launch(CLI::App& app, LaunchOptions& options, Action& action) {
+  CLI::App* command = add(app, "launch", "Train a job over its ranks",
+                          "quadrille launch configs/demo.json --ranks 2 --set training.steps=100");
+  add_job_options(*command, options.job);
+  command->add_option("--backend", options.backend, "How ranks run: threads or mpi")
+      ->check(CLI::IsMember({"threads", "mpi"}));
+  command->add_option("--hostfile", options.host_file, "mpirun's host file; implies mpi")
+      ->type_name("FILE");
+  command->add_option("--resume", options.resume,
+                      "From the newest valid checkpoint: auto (if there is one), required, never")
+      ->check(CLI::IsMember({"auto", "required", "never"}));
+  command
+      ->add_option("--run-dir", options.run_directory,
+                   "Where results go (default: runs/<job name>-<UTC time>)")
+      ->type_name("DIR");
+  command->add_flag("--print", options.print, "Show all that would run, and run nothing");
+  command->footer(std::string("Example:\n  quadrille launch configs/demo.json --ranks 2\n") + kExitCodes);
+  command->callback([&] { action = [&options] { return launch_command_line(options); }; });
+}
+
+void add_generate(CLI::App& app, GenerateOptions& options, Action& action) {
+  CLI::App* command = add(app, "generate", "Let a trained model write",
+                          "quadrille generate runs/latest --prompt 'In the beginning' --tokens 200");
+  SamplingOptions& sampling = options.sampling;
+  command->add_option("RUN_OR_CHECKPOINT", options.path, "A run directory or a checkpoint")->required();
+  auto* prompt = command->add_option("--prompt", options.prompt, "The text to continue")->type_name("TEXT");
+  command->add_option("--prompt-file", options.prompt_file, "The same from a file; without either, "
+                                                            "standard input")
+      ->type_name("FILE")
+      ->excludes(prompt);
+  command->add_option("--tokens", sampling.tokens, "New tokens per sample", true)
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
+  command->add_option("--samples", sampling.samples, "How many continuations", true)
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--temperature", sampling.temperature, "0 always takes the likeliest", true)
+      ->type_name("X")
+      ->check(CLI::Range(0.0, 100.0));
+  command->add_option("--top-k", sampling.top_k, "Only the k likeliest tokens; 0 is off", true)
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--top-p", sampling.top_p, "Only the likeliest tokens of this total probability", true)
+      ->type_name("X")
+      ->check(CLI::Range(0.0, 1.0));
+  command->add_option("--seed", sampling.seed, "The same seed writes the same text", true)->type_name("N");
+  command->callback([&] { action = [&options] { return generate_command(options); }; });
+}
+
+void add_evaluate(CLI::App& app, EvaluateOptions& options, Action& action) {
+  CLI::App* command = add(app, "evaluate", "The loss of a trained model on a text",
+                          "quadrille evaluate runs/latest --data book.txt --json");
+  command->add_option("RUN_OR_CHECKPOINT", options.path, "A run directory or a checkpoint")->required();
+  command->add_option("--data", options.data, "Text files (default: the job's validation data)")
+      ->type_name("PATH");
+  command->add_flag("--json", options.json, "Print one JSON object");
+  command->callback([&] { action = [&options] { return evaluate_command(options); }; });
+}
+
+void add_checkpoint(CLI::App& app, CheckpointOptions& options, Action& action) {
+  CLI::App* group = add(app, "checkpoint", "List, verify and compare checkpoints",
+                        "quadrille checkpoint verify runs/latest");
+  group->require_subcommand(1);
+  CLI::App* list = add(*group, "ls", "The checkpoints of a run, oldest first",
+                       "quadrille checkpoint ls runs/latest --json");
+  CLI::App* verify = add(*group, "verify", "Read every byte against its checksum; 1 if one is damaged",
+                         "quadrille checkpoint verify runs/latest");
+  CLI::App* diff = add(*group, "diff", "Compare the logical state of two checkpoints; 1 if they differ",
+                       "quadrille checkpoint diff runs/a runs/b");
+  for (CLI::App* command : {list, verify, diff}) {
+    command->add_option("PATH", options.path, "A run directory, checkpoint directory or checkpoint")
+        ->required();
+    command->add_flag("--json", options.json, "Print JSON");
+  }
+  diff->add_option("OTHER", options.other, "The one to compare with")->required();
+  list->callback([&] { action = [&options] { return checkpoint_list_command(options); }; });
+  verify->callback([&] { action = [&options] { return checkpoint_verify_command(options); }; });
+  diff->callback([&] { action = [&options] { return checkpoint_diff_command(options); }; });
+}
+
+void add_doctor(CLI::App& app, DoctorOptions& options, Action& action) {
+  CLI::App* command = add(app, "doctor", "Check this machine and installation", "quadrille doctor");
+  command->add_flag("--json", options.json, "Print one JSON object");
+  command->callback([&] { action = [&options] { return doctor_command(options); }; });
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Quadrille trains transformers in data parallelism, on one machine or many."};
+  app.set_version_flag("--version", version_text());
+  app.require_subcommand(1);
+  app.footer(std::string("Example:\n  quadrille launch configs/demo.json --ranks 2\n") + kExitCodes);
+  Action action;
+  PlanOptions plan;
+  LaunchOptions launch;
+  GenerateOptions generate;
+  EvaluateOptions evaluate;
+  CheckpointOptions checkpoint;
+  DoctorOptions doctor;
+  add_plan(app, plan, action);
+  add_launch(app, launch, action);
+  add_evaluate(app, evaluate, action);
+  add_generate(app, generate, action);
+  add_checkpoint(app, checkpoint, action);
+  add_doctor(app, doctor, action);
+  app.add_subcommand("rank", "")->group("")->callback([&] { action = rank_command; });
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return action();
+}
+
+}  // namespace
+}  // namespace quadrille::launcher
+
+int main(int argc, char** argv) { return quadrille::launcher::run(argc, argv); }
