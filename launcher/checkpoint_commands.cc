@@ -26,7 +26,8 @@ Json to_json(const CheckpointListing& listing) {
 }
 
 void print_listing(const CheckpointListing& listing) {
-  print_line(fmt::format("step {:>8}  {:>10}  {}{}", listing.step, to_text(listing.bytes), listing.path,
+  print_line(fmt::format("step {:>8}  {:>10}  {}{}", listing.step, to_text(listing.bytes),
+                         listing.path,
                          listing.damage ? "  DAMAGED: " + listing.damage->message : ""));
 }
 

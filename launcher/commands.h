@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One function per command. Each gets its options parsed, prints what a person or a script reads, and
-// returns the exit code of the contract: 0 done, 1 failed, 2 the request was wrong, 3 a rank was lost,
-// 75 stopped with the state saved, 130 stopped at once.
+// One function per command. Each gets its options parsed, prints what a person or a script reads,
+// and returns the exit code of the contract: 0 done, 1 failed, 2 the request was wrong, 3 a rank
+// was lost, 75 stopped with the state saved, 130 stopped at once.
 
 #include <cstdint>
 #include <optional>
@@ -34,9 +34,9 @@ int plan_command(const PlanOptions& options);
 
 struct LaunchOptions {
   JobOptions job;
-  std::string backend;    ///< Empty: threads, or mpi with a host file.
+  std::string backend;  ///< Empty: threads, or mpi with a host file.
   std::string host_file;
-  std::string resume;     ///< Empty: auto with an existing run directory, never with a new one.
+  std::string resume;  ///< Empty: auto with an existing run directory, never with a new one.
   std::string run_directory;
   bool print = false;
 };

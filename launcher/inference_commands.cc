@@ -73,10 +73,11 @@ Result<void> run_evaluate(const EvaluateOptions& options) {
     print_line(write_json(row));
     return {};
   }
-  print_line(fmt::format("step {}: loss {:.4f} (perplexity {:.3f}) over {} tokens; {:.2f} of the text's "
-                         "unigram entropy {:.4f}",
-                         inference.model->state().step, found.loss, std::exp(found.loss), found.tokens,
-                         found.loss / found.unigram_entropy, found.unigram_entropy));
+  print_line(
+      fmt::format("step {}: loss {:.4f} (perplexity {:.3f}) over {} tokens; {:.2f} of the text's "
+                  "unigram entropy {:.4f}",
+                  inference.model->state().step, found.loss, std::exp(found.loss), found.tokens,
+                  found.loss / found.unigram_entropy, found.unigram_entropy));
   return {};
 }
 

@@ -56,26 +56,33 @@ void add_launch(CLI::App& app, LaunchOptions& options, Action& action) {
       ->check(CLI::IsMember({"threads", "mpi"}));
   command->add_option("--hostfile", options.host_file, "mpirun's host file; implies mpi")
       ->type_name("FILE");
-  command->add_option("--resume", options.resume,
-                      "From the newest valid checkpoint: auto (if there is one), required, never")
+  command
+      ->add_option("--resume", options.resume,
+                   "From the newest valid checkpoint: auto (if there is one), required, never")
       ->check(CLI::IsMember({"auto", "required", "never"}));
   command
       ->add_option("--run-dir", options.run_directory,
                    "Where results go (default: runs/<job name>-<UTC time>)")
       ->type_name("DIR");
   command->add_flag("--print", options.print, "Show all that would run, and run nothing");
-  command->footer(std::string("Example:\n  quadrille launch configs/demo.json --ranks 2\n") + kExitCodes);
+  command->footer(std::string("Example:\n  quadrille launch configs/demo.json --ranks 2\n") +
+                  kExitCodes);
   command->callback([&] { action = [&options] { return launch_command_line(options); }; });
 }
 
 void add_generate(CLI::App& app, GenerateOptions& options, Action& action) {
-  CLI::App* command = add(app, "generate", "Let a trained model write",
-                          "quadrille generate runs/latest --prompt 'In the beginning' --tokens 200");
+  CLI::App* command =
+      add(app, "generate", "Let a trained model write",
+          "quadrille generate runs/latest --prompt 'In the beginning' --tokens 200");
   SamplingOptions& sampling = options.sampling;
-  command->add_option("RUN_OR_CHECKPOINT", options.path, "A run directory or a checkpoint")->required();
-  auto* prompt = command->add_option("--prompt", options.prompt, "The text to continue")->type_name("TEXT");
-  command->add_option("--prompt-file", options.prompt_file, "The same from a file; without either, "
-                                                            "standard input")
+  command->add_option("RUN_OR_CHECKPOINT", options.path, "A run directory or a checkpoint")
+      ->required();
+  auto* prompt =
+      command->add_option("--prompt", options.prompt, "The text to continue")->type_name("TEXT");
+  command
+      ->add_option("--prompt-file", options.prompt_file,
+                   "The same from a file; without either, "
+                   "standard input")
       ->type_name("FILE")
       ->excludes(prompt);
   command->add_option("--tokens", sampling.tokens, "New tokens per sample", true)
@@ -90,17 +97,21 @@ void add_generate(CLI::App& app, GenerateOptions& options, Action& action) {
   command->add_option("--top-k", sampling.top_k, "Only the k likeliest tokens; 0 is off", true)
       ->type_name("N")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--top-p", sampling.top_p, "Only the likeliest tokens of this total probability", true)
+  command
+      ->add_option("--top-p", sampling.top_p, "Only the likeliest tokens of this total probability",
+                   true)
       ->type_name("X")
       ->check(CLI::Range(0.0, 1.0));
-  command->add_option("--seed", sampling.seed, "The same seed writes the same text", true)->type_name("N");
+  command->add_option("--seed", sampling.seed, "The same seed writes the same text", true)
+      ->type_name("N");
   command->callback([&] { action = [&options] { return generate_command(options); }; });
 }
 
 void add_evaluate(CLI::App& app, EvaluateOptions& options, Action& action) {
   CLI::App* command = add(app, "evaluate", "The loss of a trained model on a text",
                           "quadrille evaluate runs/latest --data book.txt --json");
-  command->add_option("RUN_OR_CHECKPOINT", options.path, "A run directory or a checkpoint")->required();
+  command->add_option("RUN_OR_CHECKPOINT", options.path, "A run directory or a checkpoint")
+      ->required();
   command->add_option("--data", options.data, "Text files (default: the job's validation data)")
       ->type_name("PATH");
   command->add_flag("--json", options.json, "Print one JSON object");
@@ -113,10 +124,12 @@ void add_checkpoint(CLI::App& app, CheckpointOptions& options, Action& action) {
   group->require_subcommand(1);
   CLI::App* list = add(*group, "ls", "The checkpoints of a run, oldest first",
                        "quadrille checkpoint ls runs/latest --json");
-  CLI::App* verify = add(*group, "verify", "Read every byte against its checksum; 1 if one is damaged",
-                         "quadrille checkpoint verify runs/latest");
-  CLI::App* diff = add(*group, "diff", "Compare the logical state of two checkpoints; 1 if they differ",
-                       "quadrille checkpoint diff runs/a runs/b");
+  CLI::App* verify =
+      add(*group, "verify", "Read every byte against its checksum; 1 if one is damaged",
+          "quadrille checkpoint verify runs/latest");
+  CLI::App* diff =
+      add(*group, "diff", "Compare the logical state of two checkpoints; 1 if they differ",
+          "quadrille checkpoint diff runs/a runs/b");
   for (CLI::App* command : {list, verify, diff}) {
     command->add_option("PATH", options.path, "A run directory, checkpoint directory or checkpoint")
         ->required();
@@ -138,7 +151,8 @@ int run(int argc, char** argv) {
   CLI::App app{"Quadrille trains transformers in data parallelism, on one machine or many."};
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
-  app.footer(std::string("Example:\n  quadrille launch configs/demo.json --ranks 2\n") + kExitCodes);
+  app.footer(std::string("Example:\n  quadrille launch configs/demo.json --ranks 2\n") +
+             kExitCodes);
   Action action;
   PlanOptions plan;
   LaunchOptions launch;

@@ -46,10 +46,11 @@ std::string place_of(const RankProcess& process, Rank rank) {
 }
 
 Result<TrainingOutcome> train_here(RankProcess& process, World& world, Logger& log) {
-  const HostShare share = share_of_host(process.topology, world.local_rank(), world.ranks_on_host());
+  const HostShare share =
+      share_of_host(process.topology, world.local_rank(), world.ranks_on_host());
   QD_RETURN_IF_ERROR(bind_this_thread(share));
-  log.info(fmt::format("rank {} of {} on {}, pid {}, {} threads{}", world.rank().value, world.size(),
-                       world.host(), ::getpid(), share.threads,
+  log.info(fmt::format("rank {} of {} on {}, pid {}, {} threads{}", world.rank().value,
+                       world.size(), world.host(), ::getpid(), share.threads,
                        share.oversubscribed ? ", more ranks than cores" : ""));
   process.flights.set_process(world.rank(), ::getpid());
   const auto resume = kResumePolicyText.value(process.bootstrap.resume);
@@ -77,7 +78,8 @@ Result<void> rank_body(RankProcess& process, World& world) {
     return fail(outcome.error());
   }
   if (outcome->stopped) process.was_stopped = true;
-  log.info(fmt::format("{} after step {}", outcome->stopped ? "stopped" : "done", outcome->steps_done));
+  log.info(
+      fmt::format("{} after step {}", outcome->stopped ? "stopped" : "done", outcome->steps_done));
   control.finish(world.rank(), outcome->stopped ? RankEnd::kStopped : RankEnd::kDone);
   process.flights.set_returned(world.rank());
   return {};
@@ -91,7 +93,8 @@ Result<void> run_rank_process() {
   QD_ASSIGN_OR_RETURN(FlightTable flights, FlightTable::open(bootstrap.run_id));
   QD_ASSIGN_OR_RETURN(EventLog events, EventLog::open(bootstrap.paths.events()));
   QD_ASSIGN_OR_RETURN(Logger log, Logger::to_file(bootstrap.paths.logs() + "/communication.log"));
-  RankProcess process{std::move(bootstrap), std::move(topology), std::move(flights), std::move(events)};
+  RankProcess process{std::move(bootstrap), std::move(topology), std::move(flights),
+                      std::move(events)};
   const ChannelSignal stop(*process.bootstrap.control);
   const WorldOptions options{.timeout = process.bootstrap.plan.job.communication.timeout,
                              .recorder = &process.flights,

@@ -54,8 +54,10 @@ int report_error(const Error& error) {
   switch (error.code) {
     case Code::kInvalid:
     case Code::kNotFound:
-    case Code::kExhausted: return 2;
-    default: return 1;
+    case Code::kExhausted:
+      return 2;
+    default:
+      return 1;
   }
 }
 
