@@ -75,6 +75,7 @@ void add_generate(CLI::App& app, GenerateOptions& options, Action& action) {
       add(app, "generate", "Let a trained model write",
           "quadrille generate runs/latest --prompt 'In the beginning' --tokens 200");
   SamplingOptions& sampling = options.sampling;
+  command->option_defaults()->always_capture_default();
   command->add_option("RUN_OR_CHECKPOINT", options.path, "A run directory or a checkpoint")
       ->required();
   auto* prompt =
@@ -85,24 +86,23 @@ void add_generate(CLI::App& app, GenerateOptions& options, Action& action) {
                    "standard input")
       ->type_name("FILE")
       ->excludes(prompt);
-  command->add_option("--tokens", sampling.tokens, "New tokens per sample", true)
+  command->add_option("--tokens", sampling.tokens, "New tokens per sample")
       ->type_name("N")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30));
-  command->add_option("--samples", sampling.samples, "How many continuations", true)
+  command->add_option("--samples", sampling.samples, "How many continuations")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
-  command->add_option("--temperature", sampling.temperature, "0 always takes the likeliest", true)
+  command->add_option("--temperature", sampling.temperature, "0 always takes the likeliest")
       ->type_name("X")
       ->check(CLI::Range(0.0, 100.0));
-  command->add_option("--top-k", sampling.top_k, "Only the k likeliest tokens; 0 is off", true)
+  command->add_option("--top-k", sampling.top_k, "Only the k likeliest tokens; 0 is off")
       ->type_name("N")
       ->check(CLI::NonNegativeNumber);
   command
-      ->add_option("--top-p", sampling.top_p, "Only the likeliest tokens of this total probability",
-                   true)
+      ->add_option("--top-p", sampling.top_p, "Only the likeliest tokens of this total probability")
       ->type_name("X")
       ->check(CLI::Range(0.0, 1.0));
-  command->add_option("--seed", sampling.seed, "The same seed writes the same text", true)
+  command->add_option("--seed", sampling.seed, "The same seed writes the same text")
       ->type_name("N");
   command->callback([&] { action = [&options] { return generate_command(options); }; });
 }
