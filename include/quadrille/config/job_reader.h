@@ -27,9 +27,12 @@ struct Override {
 [[nodiscard]] Result<Override> parse_override(std::string_view text);
 
 struct JobText {
-  std::string file;  ///< For messages; relative data paths are taken from its folder.
+  std::string file;  ///< For messages; relative paths in `text` are taken from its folder.
   std::string text;  ///< JSON with comments.
-  std::vector<Override> overrides;  ///< Applied in order, after the file.
+  /// Applied in order, after the file: a later one wins. Relative paths in them are taken from the
+  /// current folder. `training.steps` displaces the file's `training.tokens`, and the reverse.
+  std::vector<Override> overrides;
+  bool expand_globs = true;  ///< False leaves globs as they are and looks at no disk.
 };
 
 /// Parses, applies the overrides and checks names, kinds, ranges, divisibility and overflow, and

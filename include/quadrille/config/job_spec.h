@@ -59,9 +59,9 @@ inline constexpr EnumTable<LearningRateSchedule, 4> kLearningRateScheduleText{
       {LearningRateSchedule::kWsd, "wsd"}}}};
 
 struct TrainingSpec {
-  std::int64_t sequence = 0;      ///< T, tokens of a sample; at most model.context.
-  std::int64_t global_batch = 0;  ///< Sequences of one optimizer step, over all ranks.
-  std::int64_t micro_batch = 0;   ///< Sequences of one forward on one rank; 0 is "auto".
+  std::int64_t sequence = 0;       ///< T, tokens of a sample; at most model.context.
+  std::int64_t global_batch = 32;  ///< Sequences of one optimizer step, over all ranks.
+  std::int64_t micro_batch = 0;    ///< Sequences of one forward on one rank; 0 is "auto".
   std::int64_t steps = 0;  ///< Optimizer steps (from `tokens`, rounded up, if that was given).
   std::uint64_t seed = 1;
   Precision precision = Precision::kFp32;

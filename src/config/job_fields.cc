@@ -1,0 +1,280 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "job_fields.h"
+
+#include <array>
+
+namespace quadrille::internal {
+namespace {
+
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 24;  // Of one sample.
+constexpr std::int64_t kMostWidth = std::int64_t{1} << 20;
+constexpr std::int64_t kMostBatch = std::int64_t{1} << 31;
+constexpr std::int64_t kMostSteps = 1'000'000'000'000;
+
+template <auto Object, auto Member>
+auto& at(JobDraft& draft) {
+  return draft.job.*Object.*Member;
+}
+std::string& name_of(JobDraft& draft) { return draft.job.name; }
+std::int64_t& tokens_of(JobDraft& draft) { return draft.tokens; }
+
+template <auto Object, auto Member, const auto& kTable>
+ChoiceKind choice(std::vector<std::string_view> later = {}) {
+  return {.set =
+              [](JobDraft& draft, std::string_view text) {
+                const auto value = kTable.value(text);
+                if (value) draft.job.*Object.*Member = *value;
+                return value.has_value();
+              },
+          .get = [](const JobDraft& draft) { return kTable.text(draft.job.*Object.*Member); },
+          .choices = [] { return kTable.choices(); },
+          .later = std::move(later)};
+}
+
+ChoiceKind tokenizer() {
+  return {.set =
+              [](JobDraft& draft, std::string_view text) {
+                draft.job.data.tokenizer = text;
+                return text == "bytes";
+              },
+          .get = [](const JobDraft& draft) { return std::string_view(draft.job.data.tokenizer); },
+          .choices = [] { return std::string("\"bytes\""); },
+          .later = {}};
+}
+
+void add_model(std::vector<JobField>& fields) {
+  using M = ModelSpec;
+  constexpr auto kModel = &JobSpec::model;
+  fields.insert(
+      fields.end(),
+      {{"model.family", choice<kModel, &M::family, kModelFamilyText>({"llama"}), "", "",
+        "The architecture."},
+       {"model.layers", IntegerKind{at<kModel, &M::layers>, 1, 100'000}, "blocks", kRequired,
+        "Transformer blocks."},
+       {"model.hidden", IntegerKind{at<kModel, &M::hidden>, 1, kMostWidth}, "numbers", kRequired,
+        "Width of the residual stream; `heads` must divide it."},
+       {"model.heads", IntegerKind{at<kModel, &M::heads>, 1, kMostWidth}, "", kRequired,
+        "Attention heads of a block."},
+       {"model.ffn", IntegerKind{at<kModel, &M::ffn>, 1, 16 * kMostWidth}, "numbers",
+        "4 * `hidden`", "Width inside the feed-forward part."},
+       {"model.vocab", IntegerKind{at<kModel, &M::vocab>, 1, 16 * kMostWidth}, "tokens",
+        "the tokenizer's", "Size of the vocabulary, at least the tokenizer's (256 for `bytes`)."},
+       {"model.context", IntegerKind{at<kModel, &M::context>, 1, kMostTokens}, "tokens",
+        "`training.sequence`", "Most tokens that the model has positions for."},
+       {"model.tie_embeddings", BoolKind{at<kModel, &M::tie_embeddings>}, "", "",
+        "The head uses the token embedding instead of a matrix of its own."},
+       {"model.bias", BoolKind{at<kModel, &M::bias>}, "", "", "Biases in linear layers and norms."},
+       {"model.dropout",
+        RealKind{.slot = at<kModel, &M::dropout>, .least = 0, .most = 1, .below_most = true},
+        "fraction", "", "Dropped after the embedding and the two projections of a block."},
+       {"model.norm_epsilon",
+        RealKind{.slot = at<kModel, &M::norm_epsilon>, .least = 0, .most = 1, .above_least = true},
+        "", "", "Added to the variance in layer norms."}});
+}
+
+void add_data(std::vector<JobField>& fields) {
+  using D = DataSpec;
+  constexpr auto kData = &JobSpec::data;
+  fields.insert(
+      fields.end(),
+      {{"data.train", PathsKind{at<kData, &D::train>}, "", kRequired,
+        "Files to train on, in this order; a glob stands for its matches in byte order. Relative "
+        "to the job file's folder (in `--set`: to the current one)."},
+       {"data.validation", PathsKind{at<kData, &D::validation>}, "", "none",
+        "Files to evaluate on. Instead of `validation_fraction`."},
+       {"data.validation_fraction",
+        RealKind{.slot = at<kData, &D::validation_fraction>, .least = 0, .most = 0.9}, "fraction",
+        "", "This last part of the training text is kept for evaluation."},
+       {"data.tokenizer", tokenizer(), "", "",
+        "How text becomes tokens; `bytes` takes each byte as one of 256."},
+       {"data.order", choice<kData, &D::order, kSampleOrderText>(), "", "",
+        "Samples of an epoch in a random order of their own, or as they stand."}});
+}
+
+void add_training_length(std::vector<JobField>& fields) {
+  using T = TrainingSpec;
+  constexpr auto kTraining = &JobSpec::training;
+  fields.insert(
+      fields.end(),
+      {{"training.sequence", IntegerKind{at<kTraining, &T::sequence>, 1, kMostTokens}, "tokens",
+        "`model.context`", "Length of a sample, at most `model.context`."},
+       {"training.global_batch", IntegerKind{at<kTraining, &T::global_batch>, 1, kMostBatch},
+        "sequences", "", "Samples of one optimizer step, over all ranks."},
+       {"training.micro_batch", IntegerKind{at<kTraining, &T::micro_batch>, 1, kMostBatch, true},
+        "sequences", "",
+        "Samples of one forward pass on one rank; `parallel.data * micro_batch` must divide "
+        "`global_batch`."},
+       {"training.steps", IntegerKind{at<kTraining, &T::steps>, 1, kMostSteps}, "optimizer steps",
+        "from `tokens`", "Length of the run; either this or `tokens`."},
+       {"training.tokens", IntegerKind{tokens_of, 1, INT64_MAX / 2}, "tokens", "from `steps`",
+        "Length of the run, rounded up to whole steps; either this or `steps`."},
+       {"training.seed", SeedKind{at<kTraining, &T::seed>}, "", "",
+        "Decides initial weights, dropout and the order of samples."},
+       {"training.precision", choice<kTraining, &T::precision, kPrecisionText>({"bf16", "fp16"}),
+        "", "", "Numbers that the model computes in."}});
+}
+
+void add_optimizer(std::vector<JobField>& fields) {
+  using T = TrainingSpec;
+  constexpr auto kTraining = &JobSpec::training;
+  fields.insert(
+      fields.end(),
+      {{"training.learning_rate",
+        RealKind{
+            .slot = at<kTraining, &T::learning_rate>, .least = 0, .most = 10, .above_least = true},
+        "", "", "AdamW's rate after warm-up."},
+       {"training.schedule", choice<kTraining, &T::schedule, kLearningRateScheduleText>(), "", "",
+        "How the rate falls after warm-up: not, in a line, as half a cosine, or flat and then in a "
+        "line over the last `decay_fraction` (`wsd`)."},
+       {"training.warmup_steps", IntegerKind{at<kTraining, &T::warmup_steps>, 0, kMostSteps},
+        "optimizer steps", "", "The rate rises in a line over this many steps' tokens."},
+       {"training.decay_fraction",
+        RealKind{.slot = at<kTraining, &T::decay_fraction>, .least = 0, .most = 1}, "fraction", "",
+        "Last part of the run over which `wsd` lets the rate fall."},
+       {"training.minimum_learning_rate",
+        RealKind{.slot = at<kTraining, &T::minimum_learning_rate>, .least = 0, .most = 10}, "", "",
+        "Where the rate ends, at most `learning_rate`."},
+       {"training.beta1",
+        RealKind{.slot = at<kTraining, &T::beta1>, .least = 0, .most = 1, .below_most = true}, "",
+        "", "AdamW's decay of the gradient's mean."},
+       {"training.beta2",
+        RealKind{.slot = at<kTraining, &T::beta2>, .least = 0, .most = 1, .below_most = true}, "",
+        "", "AdamW's decay of the gradient's square."},
+       {"training.epsilon",
+        RealKind{.slot = at<kTraining, &T::epsilon>, .least = 0, .most = 1, .above_least = true},
+        "", "", "Added to the root of AdamW's second moment."},
+       {"training.weight_decay",
+        RealKind{.slot = at<kTraining, &T::weight_decay>, .least = 0, .most = 10}, "", "",
+        "Pull of matrices and embeddings towards 0; biases and norms have none."},
+       {"training.clip", RealKind{.slot = at<kTraining, &T::clip>, .least = 0, .most = 1e9}, "", "",
+        "Largest norm of the whole gradient; 0 is off."},
+       {"training.evaluate_every", IntegerKind{at<kTraining, &T::evaluate_every>, 0, kMostSteps},
+        "optimizer steps", "", "Steps between evaluations; 0 is never."},
+       {"training.evaluate_batches",
+        IntegerKind{at<kTraining, &T::evaluate_batches>, 1, kMostBatch}, "global batches", "",
+        "Batches of the validation text, from its start, in one evaluation."}});
+}
+
+void add_machine(std::vector<JobField>& fields) {
+  using C = CommunicationSpec;
+  const auto only = [](auto... values) { return FixedKind{{Json(values)...}}; };
+  fields.insert(
+      fields.end(),
+      {{"parallel.data", IntegerKind{at<&JobSpec::parallel, &ParallelSpec::data>, 1, 65'536, true},
+        "ranks", "",
+        "Ranks that each take a part of the batch. `\"parallel\": \"auto\"` is short for `auto`."},
+       {"parallel.tensor", only(1), "ranks", "`1`", "Ranks that share each layer's matrices."},
+       {"parallel.pipeline", only(1), "ranks", "`1`", "Ranks that share the layers."},
+       {"parallel.context", only(1), "ranks", "`1`", "Ranks that share each sequence."},
+       {"parallel.sequence", only(0, false), "", "`0`",
+        "Norms and residuals sharded between tensor-parallel regions."},
+       {"parallel.sharding", only(0), "stage", "`0`",
+        "What the data-parallel ranks shard: nothing."},
+       {"memory.recompute", only("none", "auto"), "", "`\"none\"`",
+        "Activations that the backward pass computes again."},
+       {"memory.limits.host", BytesKind{at<&JobSpec::memory, &MemorySpec::host_limit>, 0}, "bytes",
+        "", "Most memory of one rank; 0 is its share of what the machine has."},
+       {"communication.bucket", BytesKind{at<&JobSpec::communication, &C::bucket>, 4}, "bytes", "",
+        "Gradients are summed in buckets of about this size."},
+       {"communication.timeout",
+        SecondsKind{at<&JobSpec::communication, &C::timeout>, 7.0 * 86'400}, "seconds", "",
+        "A collective that waits longer fails and names the rank that is missing."}});
+}
+
+void add_output(std::vector<JobField>& fields) {
+  using C = CheckpointSpec;
+  constexpr auto kCheckpoint = &JobSpec::checkpoint;
+  fields.insert(
+      fields.end(),
+      {{"checkpoint.every", IntegerKind{at<kCheckpoint, &C::every>, 0, kMostSteps},
+        "optimizer steps", "", "Steps between checkpoints; 0 is only at the end."},
+       {"checkpoint.keep", IntegerKind{at<kCheckpoint, &C::keep>, 1, 1'000'000}, "checkpoints", "",
+        "Newest ones that stay."},
+       {"checkpoint.directory", PathKind{at<kCheckpoint, &C::directory>}, "",
+        "`checkpoints` in the run directory", "Where they are written."},
+       {"checkpoint.asynchronous", BoolKind{at<kCheckpoint, &C::asynchronous>}, "", "",
+        "Written from a snapshot while training goes on."},
+       {"observe.log_every",
+        IntegerKind{at<&JobSpec::observe, &ObserveSpec::log_every>, 1, kMostSteps},
+        "optimizer steps", "", "Steps between progress lines where there is no terminal."}});
+}
+
+std::vector<JobField> make_fields() {
+  std::vector<JobField> fields{
+      {"name", NameKind{name_of}, "", "", "Names the run directory, `runs/<name>-<UTC time>`."}};
+  add_model(fields);
+  add_data(fields);
+  add_training_length(fields);
+  add_optimizer(fields);
+  add_machine(fields);
+  add_output(fields);
+  return fields;
+}
+
+void add_key(std::vector<JobObject>& objects, std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  const std::string_view parent = dot == std::string_view::npos ? "" : path.substr(0, dot);
+  const std::string_view key = dot == std::string_view::npos ? path : path.substr(dot + 1);
+  for (JobObject& object : objects) {
+    if (object.path != parent) continue;
+    for (const std::string_view known : object.keys) {
+      if (known == key) return;
+    }
+    object.keys.push_back(key);
+    return;
+  }
+  add_key(objects, parent);
+  objects.push_back({std::string(parent), {key}});
+}
+
+std::vector<JobObject> make_objects() {
+  std::vector<JobObject> objects{{"", {}}};
+  for (const JobField& field : job_fields()) add_key(objects, field.path);
+  return objects;
+}
+
+}  // namespace
+
+std::span<const JobField> job_fields() {
+  static const std::vector<JobField> fields = make_fields();
+  return fields;
+}
+
+const JobField* find_field(std::string_view path) {
+  for (const JobField& field : job_fields()) {
+    if (field.path == path) return &field;
+  }
+  return nullptr;
+}
+
+std::span<const std::string_view> later_paths() {
+  static constexpr std::array<std::string_view, 10> kPaths{
+      "model.kv_heads",      "model.head_dimension",
+      "model.rope_base",     "model.rope_scaling",
+      "model.weights",       "parallel.schedule",
+      "parallel.interleave", "memory.limits.device",
+      "memory.limits.disk",  "cluster"};
+  return kPaths;
+}
+
+std::span<const JobObject> job_objects() {
+  static const std::vector<JobObject> objects = make_objects();
+  return objects;
+}
+
+const JobObject* find_object(std::string_view path) {
+  for (const JobObject& object : job_objects()) {
+    if (object.path == path) return &object;
+  }
+  return nullptr;
+}
+
+std::string joined_path(std::string_view object, std::string_view key) {
+  std::string path(object);
+  if (!path.empty()) path += '.';
+  path += key;
+  return path;
+}
+
+}  // namespace quadrille::internal
