@@ -38,6 +38,7 @@ install_packages() {
 # build_targets [TARGET...]: configures the release preset and builds; everything without a target.
 build_targets() {
   cd "$repository" || exit 1
+  mkdir -p build
   say "Building in $build_folder"
   cmake --preset release >"$repository/build/configure.log" 2>&1 ||
     { cat "$repository/build/configure.log" >&2; die "the configuration failed; see above"; }

@@ -14,7 +14,7 @@ foreach(header IN LISTS headers)
   if(header MATCHES "-inl\\.h$")
     continue()  # Compiled once per instruction set by its one includer.
   endif()
-  string(REGEX REPLACE "^(include|src|launcher)/" "" included ${header})
+  string(REGEX REPLACE "^(include|src)/" "" included ${header})
   string(MAKE_C_IDENTIFIER ${header} name)
   set(unit ${PROJECT_BINARY_DIR}/generated/alone/${name}.cc)
   file(CONFIGURE OUTPUT ${unit} CONTENT "#include \"${included}\"\n#include \"${included}\"\n")
@@ -22,7 +22,7 @@ foreach(header IN LISTS headers)
 endforeach()
 add_library(headers_alone OBJECT ${units})
 target_compile_options(headers_alone PRIVATE -O0 -g0)
-target_include_directories(headers_alone PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/launcher)
+target_include_directories(headers_alone PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
 target_link_libraries(headers_alone PRIVATE quadrille quadrille_flags)
 
 # The target `format` brings every file into its form.
