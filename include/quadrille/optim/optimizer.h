@@ -38,7 +38,8 @@ struct OptimizerOutcome {
 
 class AdamWOptimizer {
  public:
-  /// Leases both moments (zero) from the pool.
+  /// Leases both moments (zero, each tensor's padded to 64 bytes; tagged optimizer) and 8 bytes a
+  /// tensor for the norm (workspace) from the pool.
   [[nodiscard]] static Result<std::unique_ptr<AdamWOptimizer>> create(
       const TrainingSpec& training, Stream& stream, Pool& pool,
       std::vector<OptimizedTensor> tensors);
@@ -54,6 +55,7 @@ class AdamWOptimizer {
 
  private:
   struct State;
+  void update(const OptimizerStep& step, double gradient_scale);
   explicit AdamWOptimizer(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

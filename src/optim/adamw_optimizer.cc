@@ -1,0 +1,145 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <utility>
+
+#include "quadrille/kernels/adamw.h"
+#include "quadrille/kernels/reduction.h"
+#include "quadrille/optim/optimizer.h"
+
+namespace quadrille {
+
+struct AdamWOptimizer::State {
+  TrainingSpec training;
+  Stream* stream = nullptr;
+  std::vector<OptimizedTensor> tensors;
+  Lease moments;
+  std::vector<TensorView> first;
+  std::vector<TensorView> second;
+  Lease scalars;
+  TensorView squares;  ///< [tensors] float64: each gradient's sum of squares.
+};
+
+namespace {
+
+/// Tensors start on cache lines.
+Bytes padded(Bytes bytes) { return Bytes((bytes.count() + 63) / 64 * 64); }
+
+Bytes moment_bytes(const std::vector<OptimizedTensor>& tensors) {
+  Bytes total;
+  for (const OptimizedTensor& tensor : tensors) total += padded(tensor.value.bytes()) * 2;
+  return total;
+}
+
+/// Sum of squares of each gradient; one pass over all gradients.
+Result<std::vector<double>> sums_of_squares(Stream& stream,
+                                            const std::vector<OptimizedTensor>& tensors,
+                                            const TensorView& squares) {
+  const std::vector<double> zeros(tensors.size(), 0.0);
+  write_all<double>(stream, squares, zeros);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    kernels::add_sum_of_squares(stream, tensors[i].gradient,
+                                squares.flat(static_cast<std::int64_t>(i), 1));
+  }
+  return read_all<double>(stream, squares);
+}
+
+/// The error for a gradient that is not finite. Squares of fp32 values cannot overflow a float64
+/// sum, so a sum that is not finite has such an element.
+Result<Error> nonfinite_error(Stream& stream, const OptimizedTensor& tensor,
+                              const TensorView& scalar) {
+  const double zero = 0;
+  write_all<double>(stream, scalar, std::span(&zero, 1));
+  kernels::add_count_of_nonfinite(stream, tensor.gradient, scalar);
+  QD_ASSIGN_OR_RETURN(const std::vector<double> count, read_all<double>(stream, scalar));
+  return Error{Code::kInvalid,
+               "the gradient of " + tensor.name + " is not finite: " +
+                   std::to_string(static_cast<std::int64_t>(count[0])) + " of " +
+                   std::to_string(tensor.gradient.elements()) + " elements are NaN or infinite",
+               {}};
+}
+
+}  // namespace
+
+AdamWOptimizer::AdamWOptimizer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+AdamWOptimizer::~AdamWOptimizer() = default;
+
+Result<std::unique_ptr<AdamWOptimizer>> AdamWOptimizer::create(
+    const TrainingSpec& training, Stream& stream, Pool& pool,
+    std::vector<OptimizedTensor> tensors) {
+  auto state = std::make_unique<State>();
+  state->training = training;
+  state->stream = &stream;
+  QD_ASSIGN_OR_RETURN(state->moments, pool.lease(moment_bytes(tensors), MemoryTag::kOptimizer,
+                                                 "first and second moments"));
+  const auto count = static_cast<std::int64_t>(tensors.size());
+  QD_ASSIGN_OR_RETURN(state->scalars, pool.lease(Bytes(count * element_bytes(DType::kF64)),
+                                                 MemoryTag::kWorkspace, "gradient norms"));
+  state->squares = state->scalars.view(DType::kF64, {count});
+  Bytes offset;
+  for (const OptimizedTensor& tensor : tensors) {
+    QD_CHECK_MSG(tensor.value.shape() == tensor.gradient.shape(), tensor.name);
+    const Shape shape = tensor.value.shape();
+    state->first.push_back(state->moments.view_at(offset, DType::kF32, shape));
+    offset += padded(tensor.value.bytes());
+    state->second.push_back(state->moments.view_at(offset, DType::kF32, shape));
+    offset += padded(tensor.value.bytes());
+  }
+  state->tensors = std::move(tensors);
+  return std::unique_ptr<AdamWOptimizer>(new AdamWOptimizer(std::move(state)));
+}
+
+Result<OptimizerOutcome> AdamWOptimizer::step(const OptimizerStep& step) {
+  QD_CHECK(step.step >= 1);
+  QD_CHECK(step.tokens >= 1);
+  Stream& stream = *state_->stream;
+  const auto& tensors = state_->tensors;
+  QD_ASSIGN_OR_RETURN(const std::vector<double> squares,
+                      sums_of_squares(stream, tensors, state_->squares));
+  double total = 0;
+  for (std::size_t i = 0; i < squares.size(); ++i) {
+    if (!std::isfinite(squares[i])) {
+      QD_ASSIGN_OR_RETURN(Error error,
+                          nonfinite_error(stream, tensors[i], state_->squares.flat(0, 1)));
+      return fail(std::move(error));
+    }
+    total += squares[i];
+  }
+  OptimizerOutcome outcome;
+  outcome.gradient_norm = std::sqrt(total) / static_cast<double>(step.tokens);
+  const double clip = state_->training.clip;
+  if (clip > 0 && outcome.gradient_norm > clip) {
+    outcome.clip_coefficient = clip / outcome.gradient_norm;
+  }
+  update(step, outcome.clip_coefficient / static_cast<double>(step.tokens));
+  return outcome;
+}
+
+void AdamWOptimizer::update(const OptimizerStep& step, double gradient_scale) {
+  const TrainingSpec& training = state_->training;
+  for (std::size_t i = 0; i < state_->tensors.size(); ++i) {
+    const OptimizedTensor& tensor = state_->tensors[i];
+    const double decay = tensor.decayed ? training.weight_decay : 0;
+    kernels::adamw(*state_->stream, {.parameter = tensor.value,
+                                     .gradient = tensor.gradient,
+                                     .first_moment = state_->first[i],
+                                     .second_moment = state_->second[i],
+                                     .gradient_scale = static_cast<float>(gradient_scale),
+                                     .learning_rate = static_cast<float>(step.learning_rate),
+                                     .beta1 = static_cast<float>(training.beta1),
+                                     .beta2 = static_cast<float>(training.beta2),
+                                     .epsilon = static_cast<float>(training.epsilon),
+                                     .weight_decay = static_cast<float>(decay),
+                                     .step = step.step});
+  }
+}
+
+TensorView AdamWOptimizer::first_moment(int index) const {
+  return state_->first[static_cast<std::size_t>(index)];
+}
+
+TensorView AdamWOptimizer::second_moment(int index) const {
+  return state_->second[static_cast<std::size_t>(index)];
+}
+
+}  // namespace quadrille
