@@ -80,6 +80,12 @@ void add_head(const ModelSpec& model, BatchShape batch, LayerList list) {
 
 }  // namespace
 
+Bytes ActivationShape::bytes() const {
+  Bytes bytes(element_bytes);
+  for (const std::int64_t extent : shape) bytes = bytes * extent;
+  return bytes;
+}
+
 std::vector<ActivationShape> activation_shapes(const ModelSpec& model, BatchShape batch) {
   std::vector<ActivationShape> all;
   add_embedding(model, batch, LayerList(all, 0));

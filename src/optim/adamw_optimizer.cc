@@ -62,7 +62,11 @@ Result<Error> nonfinite_error(Stream& stream, const OptimizedTensor& tensor,
 }  // namespace
 
 AdamWOptimizer::AdamWOptimizer(std::unique_ptr<State> state) : state_(std::move(state)) {}
-AdamWOptimizer::~AdamWOptimizer() = default;
+
+AdamWOptimizer::~AdamWOptimizer() {
+  // The moments may still be in use; an operation that failed has been reported to who waited.
+  (void)state_->stream->synchronize();
+}
 
 Result<std::unique_ptr<AdamWOptimizer>> AdamWOptimizer::create(
     const TrainingSpec& training, Stream& stream, Pool& pool,

@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(
     LearningRate, EverySchedule,
     ::testing::Values(LearningRateSchedule::kConstant, LearningRateSchedule::kLinear,
                       LearningRateSchedule::kCosine, LearningRateSchedule::kWsd),
-    [](const auto& info) { return std::string(kLearningRateScheduleText.text(info.param)); });
+    [](const auto& chosen) { return std::string(kLearningRateScheduleText.text(chosen.param)); });
 
 TEST(LearningRate, ConstantStaysAtThePeakToTheEnd) {
   const TrainingSpec spec = training(LearningRateSchedule::kConstant);

@@ -54,6 +54,8 @@ class Optimizer : public ::testing::Test {
     }
   }
 
+  void TearDown() override { ASSERT_TRUE(stream_->synchronize().has_value()); }
+
   Values random_values(std::int64_t count, double deviation) {
     std::normal_distribution<double> normal(0, deviation);
     Values values(static_cast<std::size_t>(count));

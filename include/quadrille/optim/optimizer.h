@@ -43,7 +43,7 @@ class AdamWOptimizer {
   [[nodiscard]] static Result<std::unique_ptr<AdamWOptimizer>> create(
       const TrainingSpec& training, Stream& stream, Pool& pool,
       std::vector<OptimizedTensor> tensors);
-  ~AdamWOptimizer();
+  ~AdamWOptimizer();  ///< Waits for its stream, which must outlive it: the moments may be in use.
 
   /// Norm, clip, update. Changes nothing when the norm is not finite.
   /// Errors: kInvalid naming the first tensor with a NaN or infinite gradient.
