@@ -7,15 +7,17 @@
 // layout loads it. Folder: <directory>/step-00000100/{shard-00000-of-00002.safetensors, ...,
 // manifest.json}.
 //
-// Saving: every rank snapshots its part (device to staging), then a thread writes
-// <directory>/.partial-step-00000100/; rank 0's thread waits for all shards, writes the manifest
-// and renames the folder. What is in a .partial folder never counts.
+// Saving: every rank snapshots its part (device to staging), then a thread writes its shard and a
+// note about it into <directory>/.partial-step-00000100-<n>/; rank 0's thread waits for all notes,
+// writes the manifest and renames the folder. What is in a .partial folder never counts. Folders
+// whose names begin with a dot belong to the saver: it removes what a dead run left of them.
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "quadrille/base/ids.h"
@@ -53,7 +55,7 @@ struct SaverOptions {
   Rank rank;
   int ranks = 1;
   Stream* stream = nullptr;
-  Pool* pool = nullptr;  ///< Staging is leased once, tagged communication... see .cc
+  Pool* pool = nullptr;  ///< Staging (host memory) counts here as workspace; null: nowhere.
   EventLog* events = nullptr;
   Seconds timeout = Seconds(600);  ///< Rank 0 waits this long for the others' shards.
 };
@@ -69,14 +71,18 @@ struct SaveOutcome {
 
 class CheckpointSaver {
  public:
-  /// Leases staging for this rank's share of `tensors` (fixed for the run); removes .partial
-  /// leftovers.
+  /// Takes staging for this rank's share of `tensors` (fixed for the run, the same list on every
+  /// rank). Rank 0 makes the directory and removes what dead runs left in it, so it must be done
+  /// before any rank saves: ranks agree on the result of create() before they go on. Errors:
+  /// kInvalid, kExhausted (staging), or why the directory cannot be written.
   [[nodiscard]] static Result<std::unique_ptr<CheckpointSaver>> create(
       const SaverOptions& options, std::vector<CheckpointTensor> tensors);
   ~CheckpointSaver();  ///< Waits for a save in flight.
 
-  /// Snapshots and starts writing; returns once the tensors may change again. A save still in
-  /// flight is waited for first. Called by every rank at the same step.
+  /// Snapshots and starts writing; returns once the tensors may change again (or, where saving is
+  /// not asynchronous, once this rank's part is done). A save still in flight is waited for first.
+  /// Called by every rank at the same step. A checkpoint of the same step is replaced. Errors: what
+  /// the stream failed with; a failing disk is an outcome, not an error.
   [[nodiscard]] Result<void> save(const TrainingState& state);
   /// Outcomes since the last call; never blocks.
   [[nodiscard]] std::vector<SaveOutcome> poll();
@@ -97,12 +103,23 @@ struct ManifestTensor {
   std::string checksum;  ///< hash_text of the tensor's bytes.
 };
 
+struct ManifestShard {
+  std::string file;  ///< Name within the checkpoint's folder.
+  Bytes bytes;
+  std::string header_checksum;  ///< Of all before the tensors' bytes.
+};
+
 struct Manifest {
   TrainingState state;
   std::vector<ManifestTensor> tensors;
-  std::vector<std::pair<std::string, Bytes>> shards;
-  std::string created;
+  std::vector<ManifestShard> shards;
+  std::string created;  ///< UTC.
 };
+
+/// The text of manifest.json, which carries a checksum of itself.
+[[nodiscard]] std::string write_manifest(const Manifest& manifest);
+/// Errors: kCorrupt naming `file` and what is wrong, kInvalid for a newer version.
+[[nodiscard]] Result<Manifest> parse_manifest(std::string_view text, const std::string& file);
 
 /// An opened checkpoint folder: manifest read, shard headers checked against it.
 class Checkpoint {
@@ -116,9 +133,13 @@ class Checkpoint {
   [[nodiscard]] const Manifest& manifest() const;
   [[nodiscard]] const std::string& path() const;
   /// Reads one tensor into a view of its dtype and shape, checking its checksum.
-  /// Errors: kNotFound (no such tensor), kInvalid (other shape), kCorrupt.
+  /// Errors: kNotFound (no such tensor), kInvalid (other shape), kCorrupt; the target is then
+  /// unspecified.
   [[nodiscard]] Result<void> load(const std::string& name, Stream& stream,
                                   const TensorView& target) const;
+  /// Bytes [offset, offset + out.size()) of a tensor as they lie in the file, unchecked.
+  [[nodiscard]] Result<void> read(const ManifestTensor& tensor, Bytes offset,
+                                  std::span<std::byte> out) const;
   /// Every byte against every checksum.
   [[nodiscard]] Result<void> verify() const;
 
@@ -134,10 +155,12 @@ struct CheckpointListing {
   Bytes bytes;
   std::optional<Error> damage;  ///< Of the quick check (manifest, sizes, headers).
 };
-/// All step folders under `directory` (a checkpoint directory or a run directory), oldest first.
+/// All step folders under `directory` (a checkpoint directory or a run directory), oldest first;
+/// damaged ones among them. Errors: kNotFound without such a folder.
 [[nodiscard]] Result<std::vector<CheckpointListing>> list_checkpoints(const std::string& directory);
 
-/// The newest checkpoint that verifies in full, damaged newer ones reported in `skipped`.
+/// The newest checkpoint that verifies in full; damaged newer ones are in `skipped` and stay as
+/// they are. A directory that does not exist has none.
 struct NewestCheckpoint {
   std::optional<Checkpoint> checkpoint;
   std::vector<CheckpointListing> skipped;
@@ -150,12 +173,13 @@ struct NewestCheckpoint {
                                     std::span<const CheckpointTensor> tensors);
 
 /// The first difference of two checkpoints in a sentence, or nothing if their logical state is
-/// equal.
+/// equal: step, tokens, job hash, model, tokenizer and every bit of every tensor. Layout, plan and
+/// sharding into files do not count. Errors: kCorrupt when one of them is damaged.
 [[nodiscard]] Result<std::optional<std::string>> diff_checkpoints(const Checkpoint& a,
                                                                   const Checkpoint& b);
 
 /// `path` may be a checkpoint, a checkpoint directory or a run directory: the newest valid one
-/// there.
+/// there. Errors: kNotFound (nothing there), kCorrupt (only damaged ones, each with its reason).
 [[nodiscard]] Result<Checkpoint> resolve_checkpoint(const std::string& path);
 
 }  // namespace quadrille

@@ -1,0 +1,99 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "checkpoint/folders.h"
+#include "checkpoint/manifest.h"
+#include "quadrille/base/file.h"
+#include "quadrille/checkpoint/checkpoint.h"
+
+namespace quadrille {
+namespace {
+
+/// Bytes of all plain files in a folder; what cannot be read counts as nothing.
+Bytes folder_bytes(const std::string& path) {
+  Bytes total;
+  std::error_code code;
+  std::filesystem::directory_iterator entry(path, code);
+  for (const std::filesystem::directory_iterator end; !code && entry != end;
+       entry.increment(code)) {
+    std::error_code unreadable;
+    const auto size = entry->file_size(unreadable);
+    if (!unreadable) total += Bytes(static_cast<std::int64_t>(size));
+  }
+  return total;
+}
+
+/// The checkpoint directory of `path`: itself, or, where it is a run directory, the one its job
+/// names, `checkpoints` by default.
+std::string checkpoint_directory(const std::string& path) {
+  if (auto run = read_json_file(path + "/job.json")) {
+    const Json* job = run->find("job");
+    const Json* checkpoint = job == nullptr ? nullptr : job->find("checkpoint");
+    if (checkpoint != nullptr) {
+      const std::string named = checkpoint->string_or("directory", "");
+      if (!named.empty() && path_exists(named)) return named;
+    }
+  }
+  const std::string inside = path + "/checkpoints";
+  return path_exists(inside) ? inside : path;
+}
+
+}  // namespace
+
+Result<std::vector<CheckpointListing>> list_checkpoints(const std::string& directory) {
+  if (!path_exists(directory)) {
+    return fail(Code::kNotFound, "\"" + directory + "\" does not exist");
+  }
+  QD_ASSIGN_OR_RETURN(const auto folders, internal::step_folders(checkpoint_directory(directory)));
+  std::vector<CheckpointListing> listings;
+  for (const internal::StepFolder& folder : folders) {
+    CheckpointListing listing{folder.path, folder.step, folder_bytes(folder.path), {}};
+    if (auto opened = Checkpoint::open(folder.path); !opened) listing.damage = opened.error();
+    listings.push_back(std::move(listing));
+  }
+  return listings;
+}
+
+Result<NewestCheckpoint> find_newest_valid(const std::string& directory) {
+  NewestCheckpoint newest;
+  if (!path_exists(directory)) return newest;
+  QD_ASSIGN_OR_RETURN(auto listings, list_checkpoints(directory));
+  for (std::size_t i = listings.size(); i-- > 0;) {
+    CheckpointListing& listing = listings[i];
+    if (!listing.damage) {
+      auto opened = Checkpoint::open(listing.path);
+      const auto sound = opened ? opened->verify() : fail(opened.error());
+      if (sound) {
+        newest.checkpoint.emplace(std::move(*opened));
+        return newest;
+      }
+      listing.damage = sound.error();
+    }
+    newest.skipped.push_back(std::move(listing));
+  }
+  return newest;
+}
+
+Result<Checkpoint> resolve_checkpoint(const std::string& path) {
+  if (!path_exists(path)) return fail(Code::kNotFound, "\"" + path + "\" does not exist");
+  const auto name = std::filesystem::path(path + "/").parent_path().filename().string();
+  const bool is_checkpoint = path_exists(path + "/" + std::string(internal::kManifestName));
+  if (is_checkpoint || internal::step_of(name)) return Checkpoint::open(path);
+  QD_ASSIGN_OR_RETURN(NewestCheckpoint newest, find_newest_valid(path));
+  if (newest.checkpoint) return std::move(*newest.checkpoint);
+  if (newest.skipped.empty()) {
+    return fail(Code::kNotFound, "\"" + path +
+                                     "\" has no checkpoint: neither a manifest.json nor "
+                                     "folders named step-N are there");
+  }
+  std::string message = fmt::format("\"{}\" has no sound checkpoint", path);
+  for (const CheckpointListing& skipped : newest.skipped) {
+    message += "; " + skipped.damage->message;
+  }
+  return fail(Code::kCorrupt, std::move(message));
+}
+
+}  // namespace quadrille

@@ -1,0 +1,34 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The parts that manifest.json and a rank's note about its shard share.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quadrille/base/json.h"
+#include "quadrille/checkpoint/checkpoint.h"
+
+namespace quadrille::internal {
+
+inline constexpr std::string_view kManifestName = "manifest.json";
+
+[[nodiscard]] Json to_json(const ManifestTensor& tensor);
+[[nodiscard]] Json to_json(const ManifestShard& shard);
+
+// Errors of these are kCorrupt without a file name.
+[[nodiscard]] Result<ManifestTensor> manifest_tensor_from(const Json& json);
+[[nodiscard]] Result<ManifestShard> manifest_shard_from(const Json& json);
+
+/// What one rank did for a save: its shard, or why there is none.
+struct ShardNote {
+  ManifestShard shard;
+  std::vector<ManifestTensor> tensors;
+  std::optional<Error> error;
+};
+[[nodiscard]] std::string write_note(const ShardNote& note);
+[[nodiscard]] Result<ShardNote> parse_note(std::string_view text, const std::string& file);
+
+}  // namespace quadrille::internal

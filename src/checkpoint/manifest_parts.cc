@@ -1,0 +1,111 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+
+#include "checkpoint/fields.h"
+#include "checkpoint/manifest.h"
+
+namespace quadrille::internal {
+namespace {
+
+/// A name and not a path: a manifest must not lead out of its folder.
+Result<std::string> file_field(const Json& json, std::string_view key) {
+  auto name = string_field(json, key);
+  if (!name) return name;
+  const bool hidden = name->empty() || name->front() == '.';
+  if (hidden || name->find_first_of(std::string_view("/\0", 2)) != std::string::npos) {
+    return fail(Code::kCorrupt, "\"" + *name + "\" is no name of a shard");
+  }
+  return name;
+}
+
+constexpr std::array kCodes = {Code::kInvalid,     Code::kNotFound, Code::kExhausted,
+                               Code::kUnavailable, Code::kTimeout,  Code::kCorrupt,
+                               Code::kAborted,     Code::kInternal};
+
+Code code_from(std::string_view text) {
+  for (const Code code : kCodes) {
+    if (to_text(code) == text) return code;
+  }
+  return Code::kInternal;
+}
+
+Result<ShardNote> note_from(const Json& json) {
+  ShardNote note;
+  if (json.find("error") != nullptr) {
+    QD_ASSIGN_OR_RETURN(const Json* error, object_field(json, "error"));
+    QD_ASSIGN_OR_RETURN(const std::string code, string_field(*error, "code"));
+    QD_ASSIGN_OR_RETURN(std::string message, string_field(*error, "message"));
+    note.error = Error{code_from(code), std::move(message), {}};
+    return note;
+  }
+  QD_ASSIGN_OR_RETURN(const Json* shard, object_field(json, "shard"));
+  QD_ASSIGN_OR_RETURN(note.shard, manifest_shard_from(*shard));
+  QD_ASSIGN_OR_RETURN(const Json* tensors, array_field(json, "tensors"));
+  for (const Json& entry : tensors->elements()) {
+    QD_ASSIGN_OR_RETURN(ManifestTensor tensor, manifest_tensor_from(entry));
+    note.tensors.push_back(std::move(tensor));
+  }
+  return note;
+}
+
+}  // namespace
+
+Json to_json(const ManifestTensor& tensor) {
+  Json json = Json::object();
+  json.set("name", tensor.name).set("dtype", kDTypeText.text(tensor.dtype));
+  json.set("shape", shape_json(tensor.shape));
+  json.set("shard", tensor.shard).set("checksum", tensor.checksum);
+  return json;
+}
+
+Json to_json(const ManifestShard& shard) {
+  Json json = Json::object();
+  json.set("file", shard.file).set("bytes", shard.bytes.count());
+  json.set("header_checksum", shard.header_checksum);
+  return json;
+}
+
+Result<ManifestTensor> manifest_tensor_from(const Json& json) {
+  ManifestTensor tensor;
+  QD_ASSIGN_OR_RETURN(tensor.name, string_field(json, "name"));
+  QD_ASSIGN_OR_RETURN(const TensorForm form, form_fields(json));
+  tensor.dtype = form.dtype;
+  tensor.shape = form.shape;
+  QD_ASSIGN_OR_RETURN(tensor.shard, file_field(json, "shard"));
+  QD_ASSIGN_OR_RETURN(tensor.checksum, string_field(json, "checksum"));
+  return tensor;
+}
+
+Result<ManifestShard> manifest_shard_from(const Json& json) {
+  ManifestShard shard;
+  QD_ASSIGN_OR_RETURN(shard.file, file_field(json, "file"));
+  QD_ASSIGN_OR_RETURN(const std::int64_t bytes, count_field(json, "bytes"));
+  shard.bytes = Bytes(bytes);
+  QD_ASSIGN_OR_RETURN(shard.header_checksum, string_field(json, "header_checksum"));
+  return shard;
+}
+
+std::string write_note(const ShardNote& note) {
+  Json json = Json::object();
+  if (note.error) {
+    Json error = Json::object();
+    error.set("code", to_text(note.error->code)).set("message", note.error->to_text());
+    json.set("error", std::move(error));
+    return write_json(json);
+  }
+  json.set("shard", to_json(note.shard));
+  Json tensors = Json::array();
+  for (const ManifestTensor& tensor : note.tensors) tensors.push(to_json(tensor));
+  json.set("tensors", std::move(tensors));
+  return write_json(json);
+}
+
+Result<ShardNote> parse_note(std::string_view text, const std::string& file) {
+  QD_ASSIGN_OR_RETURN(const Json json, parse_object(text, file));
+  auto note = note_from(json);
+  if (!note) return fail(damaged(file, note.error().message));
+  return note;
+}
+
+}  // namespace quadrille::internal

@@ -1,0 +1,132 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+#include "checkpoint/folders.h"
+#include "checkpoint/save_task.h"
+#include "quadrille/base/check.h"
+#include "quadrille/base/file.h"
+#include "quadrille/base/hash.h"
+
+namespace quadrille::internal {
+namespace {
+
+/// Room for headers, notes and manifest beside the tensors' bytes.
+constexpr Bytes kOverhead = Bytes(256 << 10);
+
+/// Bytes of the files that are already in the folder.
+Bytes written_so_far(const std::string& folder) {
+  Bytes total;
+  const auto names = list_folder(folder);
+  if (!names) return total;
+  for (const std::string& name : *names) {
+    // Another rank may rename its note meanwhile: what has gone counts as nothing.
+    std::error_code gone;
+    const auto size = std::filesystem::file_size(folder + "/" + name, gone);
+    if (!gone) total += Bytes(static_cast<std::int64_t>(size));
+  }
+  return total;
+}
+
+/// Rank 0 looks at the space for all shards less what is already there, the others at their own;
+/// so a save that cannot fit fails before it has filled the disk. The space is asked for first:
+/// what other ranks write in between can only make this check milder.
+Result<void> check_space(const SaveTask& task) {
+  QD_ASSIGN_OR_RETURN(const Bytes available, free_space(task.options->directory));
+  Bytes needed = Bytes(static_cast<std::int64_t>(task.staging.size())) + kOverhead;
+  if (task.options->rank.value == 0) {
+    needed = bytes_of(task.tensors) + kOverhead - written_so_far(task.partial_path());
+  }
+  if (needed <= available) return {};
+  return fail(Code::kExhausted,
+              fmt::format("\"{}\" has {} left, the checkpoint needs {}", task.options->directory,
+                          to_text(available), to_text(needed)));
+}
+
+Result<ShardNote> write_shard(const SaveTask& task) {
+  QD_RETURN_IF_ERROR(make_folders(task.partial_path()));
+  QD_RETURN_IF_ERROR(check_space(task));
+  ShardNote note;
+  note.shard.file = shard_name(task.options->rank, task.options->ranks);
+  const auto tensors = task.tensors.subspan(task.share.first, task.share.end - task.share.first);
+  auto writer = SafetensorsWriter::create(task.partial_path() + "/" + note.shard.file,
+                                          {tensors.begin(), tensors.end()});
+  if (!writer) return fail(std::move(writer).error());
+  auto rest = task.staging;
+  for (const SafetensorsTensor& tensor : tensors) {
+    const auto bytes = rest.first(static_cast<std::size_t>(tensor.bytes().count()));
+    rest = rest.subspan(bytes.size());
+    QD_RETURN_IF_ERROR(writer->append(bytes));
+    note.tensors.push_back(
+        {tensor.name, tensor.dtype, tensor.shape, note.shard.file, hash_text(hash64(bytes))});
+  }
+  QD_CHECK(rest.empty());
+  QD_RETURN_IF_ERROR(writer->close());
+  note.shard.bytes = writer->size();
+  note.shard.header_checksum = writer->header_checksum();
+  return note;
+}
+
+/// Tells rank 0 that there will be no shard. The shard goes first, to make room for the note on a
+/// full disk; if even the note does not fit, the folder goes, which says the same.
+void report_failure(const SaveTask& task, const Error& error) {
+  const std::string partial = task.partial_path();
+  std::remove((partial + "/" + shard_name(task.options->rank, task.options->ranks)).c_str());
+  ShardNote note;
+  note.error = error;
+  const std::string path = partial + "/" + note_name(task.options->rank);
+  if (make_folders(partial) && write_file_atomically(path, write_note(note))) return;
+  (void)remove_tree(partial);
+}
+
+}  // namespace
+
+Share share_of(std::span<const SafetensorsTensor> tensors, Rank rank, int ranks) {
+  QD_CHECK(rank.value >= 0 && rank.value < ranks);
+  const std::int64_t total = bytes_of(tensors).count();
+  Share share;
+  std::int64_t before = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::int64_t bytes = tensors[i].bytes().count();
+    const auto middle = static_cast<__int128>(before) + bytes / 2;
+    const auto owner = total == 0 ? 0 : static_cast<int>(middle * ranks / (total + 1));
+    if (owner < rank.value) share.first = i + 1;
+    if (owner <= rank.value) share.end = i + 1;
+    before += bytes;
+  }
+  return share;
+}
+
+Bytes bytes_of(std::span<const SafetensorsTensor> tensors) {
+  Bytes total;
+  for (const SafetensorsTensor& tensor : tensors) total += tensor.bytes();
+  return total;
+}
+
+std::string shard_name(Rank rank, int ranks) {
+  return fmt::format("shard-{:05}-of-{:05}.safetensors", rank.value, ranks);
+}
+
+std::string note_name(Rank rank) { return fmt::format("shard-{:05}.json", rank.value); }
+
+std::string SaveTask::partial_path() const {
+  return options->directory + "/" + partial_folder_name(state.step, attempt);
+}
+
+Result<ShardNote> write_share(const SaveTask& task) {
+  auto note = write_shard(task);
+  if (note && task.options->rank.value != 0) {
+    const std::string path = task.partial_path() + "/" + note_name(task.options->rank);
+    if (auto written = write_file_atomically(path, write_note(*note)); !written) {
+      note = fail(std::move(written).error());
+    }
+  }
+  if (!note) report_failure(task, note.error());
+  return note;
+}
+
+}  // namespace quadrille::internal
