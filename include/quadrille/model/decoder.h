@@ -21,7 +21,8 @@ struct DecoderOptions {
   Pool* pool = nullptr;       ///< KV cache and activations come from here, once.
   std::int64_t batch = 1;     ///< Sequences decoded together.
   std::int64_t capacity = 0;  ///< Most positions; at most the model's context. 0: the context.
-  std::int64_t most_new = 0;  ///< Most tokens of one call (prompt length); 0: the capacity.
+  std::int64_t most_new = 0;  ///< Tokens that activations are sized for; 0: the capacity. A longer
+                              ///< prompt goes through in parts.
 };
 
 class Decoder {
@@ -29,11 +30,11 @@ class Decoder {
   /// `model` has its parameter values bound and outlives the decoder.
   [[nodiscard]] static Result<std::unique_ptr<Decoder>> create(const Transformer& model,
                                                                const DecoderOptions& options);
-  ~Decoder();
+  ~Decoder();  ///< Waits for its stream.
 
   [[nodiscard]] std::int64_t past() const;  ///< Positions in the cache.
   void clear();                             ///< Forgets the cache.
-  /// Feeds `tokens` [batch, n] and returns logits [batch * V] of the last position of each
+  /// Feeds `tokens` [batch, n], n >= 1, and returns logits [batch * V] of the last position of each
   /// sequence. Errors: kInvalid when past() + n exceeds the capacity or an id the vocabulary.
   [[nodiscard]] Result<std::vector<float>> feed(std::span<const std::int32_t> tokens);
 
