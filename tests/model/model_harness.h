@@ -85,6 +85,10 @@ class ModelHarness {
     loss_ = tensor(DType::kF64, {1});
   }
 
+  ModelHarness(const ModelHarness&) = delete;
+  ModelHarness& operator=(const ModelHarness&) = delete;
+  ~ModelHarness() { EXPECT_TRUE(stream_->synchronize().has_value()); }
+
   Transformer& model() { return *model_; }
   Stream& stream() { return *stream_; }
   Pool& pool() { return *pool_; }
