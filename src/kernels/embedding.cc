@@ -1,0 +1,104 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "quadrille/kernels/embedding.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "kernels/host_parallel.h"
+#include "kernels/operands.h"
+
+namespace quadrille::kernels {
+namespace {
+
+/// Extents that both directions share.
+struct Extents {
+  std::int64_t rows;      // B * T
+  std::int64_t sequence;  // T
+  std::int64_t width;     // H
+};
+
+Extents check(const TensorView& tokens, const TensorView& token_rows,
+              const TensorView& position_rows, const TensorView& states) {
+  const Shape& ids = internal::shape_of(tokens, "tokens", 2);
+  const Shape& table = internal::shape_of(token_rows, "token rows", 2);
+  const Shape& positions = internal::shape_of(position_rows, "position rows", 2);
+  internal::require(tokens, "tokens", DType::kI32, ids);
+  internal::require_f32(token_rows, "token rows", table);
+  internal::require_f32(position_rows, "position rows", {positions[0], table[1]});
+  internal::require_f32(states, "states", {ids[0], ids[1], table[1]});
+  return {ids[0] * ids[1], ids[1], table[1]};
+}
+
+std::int64_t checked_id(std::int32_t id, std::int64_t vocab) {
+  QD_CHECK_MSG(id >= 0 && id < vocab,
+               "token id " + std::to_string(id) + " of a vocabulary of " + std::to_string(vocab));
+  return id;
+}
+
+void look_up(const EmbeddingForward& arguments, const Extents& extents) {
+  const std::int32_t* tokens = arguments.tokens.host<std::int32_t>();
+  const float* table = arguments.token_table.host<float>();
+  const float* positions =
+      arguments.position_table.host<float>() + arguments.first_position * extents.width;
+  float* out = arguments.out.host<float>();
+  const std::int64_t vocab = arguments.token_table.shape()[0];
+  constexpr std::int64_t kRows = 16;
+  internal::parallel_blocks(extents.rows, kRows, [=](std::int64_t first, std::int64_t count) {
+    for (std::int64_t row = first; row < first + count; ++row) {
+      const float* token = table + checked_id(tokens[row], vocab) * extents.width;
+      const float* position = positions + row % extents.sequence * extents.width;
+      float* target = out + row * extents.width;
+      for (std::int64_t i = 0; i < extents.width; ++i) target[i] = token[i] + position[i];
+    }
+  });
+}
+
+/// Each thread adds its own columns of all rows, so every sum runs in token order.
+void scatter(const EmbeddingBackward& arguments, const Extents& extents) {
+  const std::int32_t* tokens = arguments.tokens.host<std::int32_t>();
+  const float* dout = arguments.dout.host<float>();
+  float* table = arguments.token_gradient.host<float>();
+  float* positions = arguments.position_gradient.host<float>();
+  const std::int64_t vocab = arguments.token_gradient.shape()[0];
+  constexpr std::int64_t kColumns = 64;
+  internal::parallel_blocks(extents.width, kColumns, [=](std::int64_t first, std::int64_t count) {
+    for (std::int64_t row = 0; row < extents.rows; ++row) {
+      const float* source = dout + row * extents.width + first;
+      float* token = table + checked_id(tokens[row], vocab) * extents.width + first;
+      float* position = positions + row % extents.sequence * extents.width + first;
+      for (std::int64_t i = 0; i < count; ++i) token[i] += source[i];
+      for (std::int64_t i = 0; i < count; ++i) position[i] += source[i];
+    }
+  });
+}
+
+}  // namespace
+
+void embedding_forward(Stream& stream, const EmbeddingForward& arguments) {
+  const Extents extents =
+      check(arguments.tokens, arguments.token_table, arguments.position_table, arguments.out);
+  QD_CHECK(arguments.first_position >= 0);
+  QD_CHECK_MSG(arguments.first_position + extents.sequence <= arguments.position_table.shape()[0],
+               "a position beyond the model's context");
+  const std::array operands{
+      internal::reads(arguments.tokens), internal::reads(arguments.token_table),
+      internal::reads(arguments.position_table), internal::writes(arguments.out)};
+  stream.launch("embedding_forward", operands,
+                [arguments, extents] { look_up(arguments, extents); });
+}
+
+void embedding_backward(Stream& stream, const EmbeddingBackward& arguments) {
+  const Extents extents = check(arguments.tokens, arguments.token_gradient,
+                                arguments.position_gradient, arguments.dout);
+  QD_CHECK_MSG(extents.sequence <= arguments.position_gradient.shape()[0],
+               "a position beyond the model's context");
+  const std::array operands{internal::reads(arguments.tokens), internal::reads(arguments.dout),
+                            internal::updates(arguments.token_gradient),
+                            internal::updates(arguments.position_gradient)};
+  stream.launch("embedding_backward", operands,
+                [arguments, extents] { scatter(arguments, extents); });
+}
+
+}  // namespace quadrille::kernels

@@ -1,0 +1,120 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "quadrille/kernels/head_loss.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "kernels/host_cross_entropy.h"
+#include "kernels/host_matmul.h"
+#include "kernels/operands.h"
+
+namespace quadrille::kernels {
+namespace {
+
+constexpr std::int64_t kChunkElements = (4 << 20) / 4;
+constexpr std::int64_t kLeastChunkRows = 16;
+
+struct Extents {
+  std::int64_t rows;   // N
+  std::int64_t width;  // H
+  std::int64_t vocab;  // V
+};
+
+Extents check(const HeadLoss& arguments) {
+  const Shape& x = internal::shape_of(arguments.x, "x", 2);
+  const Shape& weight = internal::shape_of(arguments.weight, "weight", 2);
+  const Extents extents{x[0], x[1], weight[0]};
+  internal::require_f32(arguments.x, "x", x);
+  internal::require_f32(arguments.weight, "weight", {extents.vocab, extents.width});
+  internal::require(arguments.targets, "targets", DType::kI32, {extents.rows});
+  internal::require_elements(arguments.loss_sum, "loss_sum", DType::kF64, 1);
+  QD_CHECK(arguments.workspace.dtype() == DType::kF32);
+  QD_CHECK_MSG(arguments.workspace.elements() >=
+                   head_loss_chunk(extents.rows, extents.vocab) * extents.vocab,
+               "the head's workspace holds less than a chunk of logits");
+  QD_CHECK(arguments.dx.empty() == arguments.weight_gradient.empty());
+  if (!arguments.dx.empty()) {
+    internal::require_f32(arguments.dx, "dx", x);
+    internal::require_f32(arguments.weight_gradient, "weight_gradient",
+                          {extents.vocab, extents.width});
+  }
+  return extents;
+}
+
+/// Rows [first, first + rows): their logits, loss and, where wanted, gradients.
+double run_chunk(const HeadLoss& arguments, const Extents& extents, std::int64_t first,
+                 std::int64_t rows) {
+  const float* x = arguments.x.host<float>() + first * extents.width;
+  const float* weight = arguments.weight.host<float>();
+  float* logits = arguments.workspace.host<float>();
+  const bool gradient = !arguments.dx.empty();
+  internal::host_matmul({.a = x,
+                         .b = weight,
+                         .c = logits,
+                         .m = rows,
+                         .n = extents.vocab,
+                         .k = extents.width,
+                         .transpose_b = true});
+  const double loss =
+      internal::host_cross_entropy({.logits = logits,
+                                    .targets = arguments.targets.host<std::int32_t>() + first,
+                                    .rows = rows,
+                                    .vocab = extents.vocab,
+                                    .gradient = gradient});
+  if (!gradient) return loss;
+  internal::host_matmul({.a = logits,
+                         .b = weight,
+                         .c = arguments.dx.host<float>() + first * extents.width,
+                         .m = rows,
+                         .n = extents.width,
+                         .k = extents.vocab});
+  internal::host_matmul({.a = logits,
+                         .b = x,
+                         .c = arguments.weight_gradient.host<float>(),
+                         .m = extents.vocab,
+                         .n = extents.width,
+                         .k = rows,
+                         .transpose_a = true,
+                         .accumulate = true});
+  return loss;
+}
+
+void run(const HeadLoss& arguments, const Extents& extents) {
+  const std::int32_t* targets = arguments.targets.host<std::int32_t>();
+  for (std::int64_t row = 0; row < extents.rows; ++row) {
+    QD_CHECK_MSG(targets[row] >= -1 && targets[row] < extents.vocab,
+                 "target " + std::to_string(targets[row]) + " of a vocabulary of " +
+                     std::to_string(extents.vocab));
+  }
+  const std::int64_t chunk = head_loss_chunk(extents.rows, extents.vocab);
+  double loss = 0;
+  for (std::int64_t first = 0; first < extents.rows; first += chunk) {
+    loss += run_chunk(arguments, extents, first, std::min(chunk, extents.rows - first));
+  }
+  arguments.loss_sum.host<double>()[0] += loss;
+}
+
+}  // namespace
+
+std::int64_t head_loss_chunk(std::int64_t rows, std::int64_t vocab) {
+  QD_CHECK(rows >= 0);
+  QD_CHECK(vocab >= 1);
+  return std::min(rows, std::max(kLeastChunkRows, kChunkElements / vocab));
+}
+
+void head_loss(Stream& stream, const HeadLoss& arguments) {
+  const Extents extents = check(arguments);
+  std::vector<Operand> operands{internal::reads(arguments.x), internal::reads(arguments.weight),
+                                internal::reads(arguments.targets),
+                                internal::updates(arguments.loss_sum),
+                                internal::writes(arguments.workspace)};
+  if (!arguments.dx.empty()) {
+    operands.push_back(internal::writes(arguments.dx));
+    operands.push_back(internal::updates(arguments.weight_gradient));
+  }
+  stream.launch("head_loss", operands, [arguments, extents] { run(arguments, extents); });
+}
+
+}  // namespace quadrille::kernels

@@ -1,0 +1,103 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/host_cross_entropy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/host_cross_entropy.cc"
+#include <hwy/foreach_target.h>  // Compiles this file once per instruction set.
+// Must follow foreach_target.h.
+#include "kernels/host_lanes-inl.h"
+#include "kernels/host_parallel.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace quadrille::internal {
+namespace HWY_NAMESPACE {
+
+/// The largest of the row's numbers; any number if one is NaN, which then shows in the sum.
+HWY_INLINE float largest(const float* row, std::int64_t count) {
+  const hn::ScalableTag<float> d;
+  const auto width = static_cast<std::int64_t>(hn::Lanes(d));
+  float most = row[0];
+  std::int64_t i = 0;
+  if (count >= width) {
+    auto lanes = hn::LoadU(d, row);
+    for (i = width; i + width <= count; i += width) lanes = hn::Max(lanes, hn::LoadU(d, row + i));
+    most = hn::GetLane(hn::MaxOfLanes(d, lanes));
+  }
+  for (; i < count; ++i) most = std::max(most, row[i]);
+  return most;
+}
+
+/// Replaces the row by e^(x - most) and returns its sum.
+HWY_INLINE float exponentiate(float* row, std::int64_t count, float most) {
+  const hn::ScalableTag<float> d;
+  const auto width = static_cast<std::int64_t>(hn::Lanes(d));
+  auto lanes = hn::Zero(d);
+  std::int64_t i = 0;
+  for (; i + width <= count; i += width) {
+    const auto e = exponential(d, hn::Sub(hn::LoadU(d, row + i), hn::Set(d, most)));
+    hn::StoreU(e, d, row + i);
+    lanes = hn::Add(lanes, e);
+  }
+  float sum = hn::GetLane(hn::SumOfLanes(d, lanes));
+  const hn::CappedTag<float, 1> single;
+  for (; i < count; ++i) {
+    const auto e = exponential(single, hn::Sub(hn::LoadU(single, row + i), hn::Set(single, most)));
+    hn::StoreU(e, single, row + i);
+    sum += hn::GetLane(e);
+  }
+  return sum;
+}
+
+/// losses[i] = -log softmax(row i)[target i].
+void cross_entropy_rows(const CrossEntropyChunk& chunk, std::int64_t first, std::int64_t count,
+                        double* losses) {
+  for (std::int64_t r = first; r < first + count; ++r) {
+    float* row = chunk.logits + r * chunk.vocab;
+    const std::int32_t target = chunk.targets[r];
+    losses[r] = 0;
+    if (target < 0) {
+      if (chunk.gradient) std::fill_n(row, chunk.vocab, 0.0F);
+      continue;
+    }
+    const float of_target = row[target];
+    const float most = largest(row, chunk.vocab);
+    const float sum = exponentiate(row, chunk.vocab, most);
+    losses[r] = std::log(static_cast<double>(sum)) + static_cast<double>(most) -
+                static_cast<double>(of_target);
+    if (!chunk.gradient) continue;
+    const float inverse = 1.0F / sum;
+    for_lanes(chunk.vocab, [=](auto d, std::int64_t i) HWY_ATTR {
+      hn::StoreU(hn::Mul(hn::LoadU(d, row + i), hn::Set(d, inverse)), d, row + i);
+    });
+    row[target] -= 1.0F;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace quadrille::internal
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace quadrille::internal {
+
+HWY_EXPORT(cross_entropy_rows);
+
+double host_cross_entropy(const CrossEntropyChunk& chunk) {
+  constexpr std::int64_t kRows = 4;
+  thread_local std::vector<double> scratch;
+  scratch.resize(static_cast<std::size_t>(chunk.rows));
+  double* losses = scratch.data();
+  parallel_blocks(chunk.rows, kRows, [&](std::int64_t first, std::int64_t count) {
+    HWY_DYNAMIC_DISPATCH(cross_entropy_rows)(chunk, first, count, losses);
+  });
+  return std::accumulate(losses, losses + chunk.rows, 0.0);
+}
+
+}  // namespace quadrille::internal
+#endif  // HWY_ONCE

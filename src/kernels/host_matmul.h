@@ -1,0 +1,31 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The host's matrix product, implemented by one of two twins: onednn_matmul.cc or
+// openblas_matmul.cc.
+
+#include <cstdint>
+
+namespace quadrille::internal {
+
+/// C [m, n] = op(A) [m, k] op(B) [k, n] + bias, or += without bias. Row-major and dense: A is [m,
+/// k] or, transposed, [k, m]; B likewise. No extent is 0.
+struct HostMatmul {
+  const float* a = nullptr;
+  const float* b = nullptr;
+  float* c = nullptr;
+  const float* bias = nullptr;  ///< [n], or null.
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  bool transpose_a = false;
+  bool transpose_b = false;
+  bool accumulate = false;
+};
+/// Runs on the calling thread's OpenMP pool: not to be called inside a parallel region.
+void host_matmul(const HostMatmul& product);
+
+[[nodiscard]] const char* host_matmul_library();
+
+}  // namespace quadrille::internal

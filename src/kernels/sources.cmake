@@ -1,0 +1,12 @@
+# The twins behind matmul: exactly one is compiled in.
+set(QUADRILLE_MATMUL onednn CACHE STRING "Library of the host's matrix products: onednn or openblas")
+set_property(CACHE QUADRILLE_MATMUL PROPERTY STRINGS onednn openblas)
+if(QUADRILLE_MATMUL STREQUAL "onednn")
+  list(FILTER QUADRILLE_ROOM_SOURCES EXCLUDE REGEX "/openblas_matmul\\.cc$")
+  set(QUADRILLE_MATMUL_LIBRARY DNNL::dnnl)
+elseif(QUADRILLE_MATMUL STREQUAL "openblas")
+  list(FILTER QUADRILLE_ROOM_SOURCES EXCLUDE REGEX "/onednn_matmul\\.cc$")
+  set(QUADRILLE_MATMUL_LIBRARY OpenBLASOpenMP::openblas)
+else()
+  message(FATAL_ERROR "QUADRILLE_MATMUL is ${QUADRILLE_MATMUL}: it must be onednn or openblas")
+endif()
