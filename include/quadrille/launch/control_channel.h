@@ -47,7 +47,7 @@ class ControlClient {
  public:
   /// Errors: kUnavailable where the launcher cannot be reached or refuses the token.
   [[nodiscard]] static Result<std::unique_ptr<ControlClient>> connect(ControlClientOptions options);
-  ~ControlClient();  ///< Says goodbye, so that the end does not look like a loss.
+  ~ControlClient();  ///< A rank that has neither finished nor reported is lost from now on.
 
   [[nodiscard]] bool stop_requested() const;
   [[nodiscard]] bool abort_requested() const;
@@ -102,6 +102,11 @@ class ControlServer {
   [[nodiscard]] int descriptor() const;
   /// Everything that has arrived, in order.
   [[nodiscard]] std::vector<ControlEvent> poll();
+  /// Of the processes of this host that are connected now. The connection lives as long as the
+  /// process, so none of these numbers has been given to another.
+  [[nodiscard]] std::vector<int> local_processes() const;
+  /// Processes connected now, of any host.
+  [[nodiscard]] std::size_t connections() const;
 
   /// To every process, also those that connect later.
   void request_stop();

@@ -25,15 +25,25 @@ struct HostFacts {
 /// Never fails: a fact that cannot be read stays unknown.
 [[nodiscard]] MachineFacts read_machine_facts(const HostFacts& host);
 
-/// A core's theoretical fp32 peak, for the arithmetic that the source sentence shows.
-struct CorePeak {
-  std::optional<double> flops_per_second;
-  std::string source;  ///< "unknown" without a figure.
+/// How fast a core ticks, and how that is known.
+struct CoreClock {
+  double hertz = 0;
+  std::string source;
 };
 
-/// Reads a /proc/cpuinfo text and the clock that /sys names, if it does. Vector width and fused
-/// multiply-add units follow from vendor, family and model; an unknown family or clock gives
-/// nothing.
-[[nodiscard]] CorePeak core_peak(const std::string& cpuinfo, std::optional<double> clock_hertz_max);
+/// The highest clock that /sys names; else measured, as virtual machines hide it: a chain of
+/// dependent multiplications takes 3 cycles each on every x86-64 core with fused multiply-add.
+/// Takes about 20 ms.
+[[nodiscard]] std::optional<CoreClock> read_core_clock();
+
+/// A core's theoretical fp32 peak, with its arithmetic in a sentence.
+struct CorePeak {
+  std::optional<double> flops_per_second;
+  std::string source;  ///< Starts with "unknown" without a figure.
+};
+
+/// Reads a /proc/cpuinfo text: vector width and multiply-add units follow from vendor, family and
+/// model; for a processor that the table does not know there is no figure.
+[[nodiscard]] CorePeak core_peak(const std::string& cpuinfo, const std::optional<CoreClock>& clock);
 
 }  // namespace quadrille

@@ -45,7 +45,7 @@ struct LaunchCommand {
   std::vector<std::pair<std::string, std::string>> environment;  ///< What is added.
 };
 /// Errors: kInvalid for an unknown backend, an empty command, a host file with threads; kNotFound
-/// for a host file or an mpirun that does not exist.
+/// for a host file that does not exist.
 [[nodiscard]] Result<LaunchCommand> launch_command(const LaunchRequest& request);
 /// One line for a shell: `NAME=value ... program arguments`.
 [[nodiscard]] std::string to_text(const LaunchCommand& command);
