@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
+
 namespace quadrille {
 
 int edit_distance(std::string_view a, std::string_view b) {
@@ -61,6 +63,10 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
     text += parts[i];
   }
   return text;
+}
+
+bool is_utf8(std::string_view text) {
+  return internal::find_invalid_utf8(text) == std::string_view::npos;
 }
 
 std::string grouped(long long number) {

@@ -4,8 +4,8 @@
 
 // What must hold between the values of a job, each of which is fine alone.
 
-#include "job_fields.h"
-#include "job_findings.h"
+#include "config/job_fields.h"
+#include "config/job_findings.h"
 
 namespace quadrille::internal {
 

@@ -4,11 +4,11 @@
 
 #include <filesystem>
 
-#include "job_checks.h"
-#include "job_findings.h"
-#include "job_paths.h"
-#include "job_suggestions.h"
-#include "job_values.h"
+#include "config/job_checks.h"
+#include "config/job_findings.h"
+#include "config/job_paths.h"
+#include "config/job_suggestions.h"
+#include "config/job_values.h"
 #include "quadrille/base/file.h"
 #include "quadrille/base/text.h"
 
@@ -142,6 +142,7 @@ class JobReader {
                                    : std::filesystem::path(text_.file).parent_path().string();
     if (const auto* kind = std::get_if<PathKind>(&field.kind)) {
       kind->slot(draft_) = absolute_path(folder, kind->slot(draft_));
+      check_text(path, kind->slot(draft_));
     } else if (const auto* paths = std::get_if<PathsKind>(&field.kind)) {
       resolve(path, folder, paths->slot(draft_));
     }
@@ -163,7 +164,14 @@ class JobReader {
       }
       resolved.insert(resolved.end(), matches.begin(), matches.end());
     }
+    for (const std::string& file : resolved) check_text(path, file);
     paths = std::move(resolved);
+  }
+
+  // A path that JSON cannot hold would come out of job.json as another one.
+  void check_text(const std::string& path, const std::string& file) {
+    if (is_utf8(file)) return;
+    findings_.report(path, "the path " + quoted_value(Json(file)) + " is not UTF-8", "one that is");
   }
 
   static std::string folder_of(const std::string& path) {
@@ -191,6 +199,9 @@ Result<Override> parse_override(std::string_view text) {
   const std::size_t equals = text.find('=');
   if (equals == 0 || equals == std::string_view::npos) {
     return fail(Code::kInvalid, "--set " + std::string(text) + ": expected PATH=VALUE");
+  }
+  if (!is_utf8(text)) {
+    return fail(Code::kInvalid, "--set " + write_json(Json(text)) + ": expected UTF-8");
   }
   return Override{std::string(text.substr(0, equals)), std::string(text.substr(equals + 1))};
 }

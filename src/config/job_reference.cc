@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quadrille/config/job_reference.h"
 
-#include "job_values.h"
+#include "config/job_values.h"
 
 namespace quadrille {
 namespace {
@@ -37,11 +37,11 @@ std::string row(const JobField& field) {
 
 constexpr std::string_view kIntroduction = R"(# Job reference
 
-A job is one JSON file; `//` and `/* */` comments are allowed. Every key is listed here; any other is
-an error that names the nearest one, and so is a key that stands twice. Only what is marked *required*
-has to be given, and one of `training.steps` and `training.tokens`. Whole numbers may be written like
-`1e9`, bytes also like `"512 MiB"`. On the command line `--set PATH=VALUE` replaces a value, for
-example `--set training.steps=20`.
+A job is one JSON file; `//` and `/* */` comments are allowed. Every key is listed here; any other
+is an error that names the nearest one, and so is a key that stands twice. Only what is marked
+*required* has to be given, and one of `training.steps` and `training.tokens`. Whole numbers may be
+written like `1e9`, bytes also like `"512 MiB"`. On the command line `--set PATH=VALUE` replaces a
+value, for example `--set training.steps=20`.
 
 The target `job-reference` writes this file from the table of fields that the reader uses.
 )";

@@ -1,6 +1,6 @@
 // Copyright The Quadrille Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "job_suggestions.h"
+#include "config/job_suggestions.h"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "job_values.h"
+#include "config/job_values.h"
 
 namespace quadrille::internal {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "job_fields.h"
+#include "config/job_fields.h"
 #include "quadrille/base/json.h"
 
 namespace quadrille::internal {

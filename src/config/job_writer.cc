@@ -1,6 +1,6 @@
 // Copyright The Quadrille Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "job_values.h"
+#include "config/job_values.h"
 #include "quadrille/base/text.h"
 #include "quadrille/config/job_reader.h"
 

@@ -229,6 +229,7 @@ TEST(JobReader, LaterOverridesWinAndErrorsNameThem) {
   EXPECT_THAT(diagnostics[1].right, HasSubstr("\"training\""));
   EXPECT_FALSE(parse_override("training.steps").has_value());
   EXPECT_FALSE(parse_override("=5").has_value());
+  EXPECT_FALSE(parse_override("data.train=\xFF").has_value());
 }
 
 TEST(JobReader, HostileOverridePathsAreOnlyUnknownKeys) {
@@ -284,6 +285,16 @@ TEST(JobReader, TakesPathsAndGlobsFromTheFolderOfTheFile) {
   EXPECT_TRUE(read_job(folder + "/job.json").has_value());
   EXPECT_EQ(read_job(folder + "/none.json").error().code, Code::kNotFound);
   EXPECT_TRUE(remove_tree(folder));
+}
+
+TEST(JobReader, RefusesPathsThatItsOwnFileCouldNotHold) {
+  const auto job = parse_job({.file = "/jobs/\xFF/job.json", .text = std::string(kJob)});
+  EXPECT_TRUE(job.has_value());  // Its data path is absolute.
+  const auto relative = parse_job(
+      {.file = "/jobs/\xFF/job.json", .text = R"({"data": {"train": "t"}, "training": {"steps": 1},
+      "model": {"layers": 2, "hidden": 8, "heads": 2, "context": 16}})"});
+  ASSERT_FALSE(relative.has_value());
+  EXPECT_THAT(relative.error().to_text(), HasSubstr("is not UTF-8"));
 }
 
 TEST(JobReader, SyntaxErrorsStandAlone) {

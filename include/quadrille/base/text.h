@@ -22,6 +22,8 @@ namespace quadrille {
 
 [[nodiscard]] std::vector<std::string> split(std::string_view text, char separator);
 [[nodiscard]] std::string join(std::span<const std::string> parts, std::string_view separator);
+/// Well-formed UTF-8, which JSON text has to be.
+[[nodiscard]] bool is_utf8(std::string_view text);
 /// 1234567 -> "1,234,567".
 [[nodiscard]] std::string grouped(long long number);
 /// For a shell: quoted only where it has to be.

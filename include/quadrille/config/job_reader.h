@@ -23,7 +23,7 @@ struct Override {
   std::string value;
 };
 
-/// Errors: kInvalid, "expected PATH=VALUE".
+/// Errors: kInvalid, "expected PATH=VALUE"; also where the text is not UTF-8.
 [[nodiscard]] Result<Override> parse_override(std::string_view text);
 
 struct JobText {

@@ -1,0 +1,14 @@
+# The fuzz targets, a line "name : rooms it tests". A target is tests/fuzz/<name>_fuzz.cc with the seeds in
+# tests/fuzz/corpus/<name>/. Every test run replays them (tests.cmake); scripts/fuzz.sh runs them guided
+# by coverage (CMakeLists.txt).
+set(QUADRILLE_FUZZ_TARGETS
+  "job : config"
+)
+
+# Sets `name` and `rooms` (as targets) from a line of the table.
+macro(quadrille_fuzz_target line)
+  string(REGEX MATCH "^([a-z_]+) : (.*)$" _ "${line}")
+  set(name ${CMAKE_MATCH_1})
+  string(REPLACE " " ";" rooms "${CMAKE_MATCH_2}")
+  list(TRANSFORM rooms PREPEND quadrille_)
+endmacro()
