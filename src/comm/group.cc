@@ -1,0 +1,78 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/group.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <string>
+
+#include "comm/call.h"
+
+namespace quadrille::internal {
+namespace {
+
+// FNV-1a over the members: stable over processes, hosts and builds.
+std::uint64_t hash_of(std::span<const Rank> members) {
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const Rank rank : members) {
+    hash = (hash ^ static_cast<std::uint64_t>(rank.value)) * 1099511628211ULL;
+  }
+  return hash;
+}
+
+std::string text_of(std::span<const Rank> members) {
+  std::string text;
+  for (const Rank rank : members) text += fmt::format("{} ", rank.value);
+  return text;
+}
+
+}  // namespace
+
+Result<Group> make_group(std::span<const Rank> members, const World& world,
+                         const WorldOptions& options) {
+  Group group;
+  group.members.assign(members.begin(), members.end());
+  const auto mine = std::find(group.members.begin(), group.members.end(), world.rank());
+  if (mine == group.members.end()) {
+    return fail(Code::kInvalid, fmt::format("rank {} asks for a group that it does not belong to",
+                                            world.rank().value));
+  }
+  const auto not_ascending =
+      std::adjacent_find(members.begin(), members.end(), std::greater_equal<>());
+  if (not_ascending != members.end() || members.front() < Rank{0} ||
+      members.back() >= Rank{world.size()}) {
+    return fail(Code::kInvalid,
+                fmt::format("a group's ranks must ascend within 0 ... {}, not {}", world.size() - 1,
+                            text_of(members)));
+  }
+  group.me = static_cast<int>(mine - group.members.begin());
+  group.id = hash_of(members);
+  group.options = &options;
+  group.always_yield = exceeds_cores(world.ranks_on_host());
+  return group;
+}
+
+Result<void> agree_on_group(World& world, std::span<const Rank> members) {
+  CollectiveScope scope = world.whole().open("making a group");
+  const std::string mine = text_of(members);
+  QD_ASSIGN_OR_RETURN(const auto all, world.whole().gather_bytes(scope, mine));
+  for (const Rank member : members) {
+    const std::string& theirs = all[static_cast<std::size_t>(member.value)];
+    if (theirs == mine) continue;
+    return fail(Code::kInvalid, fmt::format("rank {} makes a group of ranks {}where rank {} makes "
+                                            "one of ranks {}",
+                                            world.rank().value, mine, member.value, theirs));
+  }
+  return {};
+}
+
+bool exceeds_cores(int ranks) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return true;
+  return ranks > CPU_COUNT(&cores);
+}
+
+}  // namespace quadrille::internal

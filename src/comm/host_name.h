@@ -1,0 +1,12 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace quadrille::internal {
+
+/// This machine's name, as peers would log it.
+[[nodiscard]] std::string host_name();
+
+}  // namespace quadrille::internal
