@@ -13,10 +13,10 @@ Result<void> Communicator::sum(CollectiveScope& scope, std::span<double> values)
   QD_ASSIGN_OR_RETURN(const auto all, gather_bytes(scope, mine));
   for (std::size_t r = 0; r < all.size(); ++r) {
     if (all[r].size() == values.size_bytes()) continue;
-    return fail(Code::kInvalid,
-                fmt::format("rank {} of the group sums {} values where rank {} sums {}, at {}", r,
-                            all[r].size() / sizeof(double), rank().value, values.size(),
-                            scope.place()));
+    return fail(
+        Code::kInvalid,
+        fmt::format("rank {} of the group sums {} values where rank {} sums {}, at {}", r,
+                    all[r].size() / sizeof(double), rank().value, values.size(), scope.place()));
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
     double total = 0;

@@ -9,17 +9,15 @@
 #include <string>
 
 #include "comm/call.h"
+#include "quadrille/base/hash.h"
 
 namespace quadrille::internal {
 namespace {
 
-// FNV-1a over the members: stable over processes, hosts and builds.
 std::uint64_t hash_of(std::span<const Rank> members) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const Rank rank : members) {
-    hash = (hash ^ static_cast<std::uint64_t>(rank.value)) * 1099511628211ULL;
-  }
-  return hash;
+  std::vector<std::int32_t> numbers;  // not the structs: their layout is the compiler's business
+  for (const Rank rank : members) numbers.push_back(rank.value);
+  return hash64(std::as_bytes(std::span<const std::int32_t>(numbers)));
 }
 
 std::string text_of(std::span<const Rank> members) {
@@ -43,9 +41,8 @@ Result<Group> make_group(std::span<const Rank> members, const World& world,
       std::adjacent_find(members.begin(), members.end(), std::greater_equal<>());
   if (not_ascending != members.end() || members.front() < Rank{0} ||
       members.back() >= Rank{world.size()}) {
-    return fail(Code::kInvalid,
-                fmt::format("a group's ranks must ascend within 0 ... {}, not {}", world.size() - 1,
-                            text_of(members)));
+    return fail(Code::kInvalid, fmt::format("a group's ranks must ascend within 0 ... {}, not {}",
+                                            world.size() - 1, text_of(members)));
   }
   group.me = static_cast<int>(mine - group.members.begin());
   group.id = hash_of(members);
@@ -59,6 +56,7 @@ Result<void> agree_on_group(World& world, std::span<const Rank> members) {
   const std::string mine = text_of(members);
   QD_ASSIGN_OR_RETURN(const auto all, world.whole().gather_bytes(scope, mine));
   for (const Rank member : members) {
+    if (member < Rank{0} || member >= Rank{world.size()}) continue;  // make_group refuses it
     const std::string& theirs = all[static_cast<std::size_t>(member.value)];
     if (theirs == mine) continue;
     return fail(Code::kInvalid, fmt::format("rank {} makes a group of ranks {}where rank {} makes "

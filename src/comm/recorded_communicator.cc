@@ -82,8 +82,8 @@ Result<void> RecordedCommunicator::broadcast(CollectiveScope& scope, Stream& str
                                              const TensorView& tensor, Rank root) {
   Call call = call_of("broadcast", scope, tensor);
   if (root < Rank{0} || root >= Rank{size()}) {
-    return fail(Code::kInvalid, fmt::format("{}: no rank {} in a group of {}", describe(call),
-                                            root.value, size()));
+    return fail(Code::kInvalid,
+                fmt::format("{}: no rank {} in a group of {}", describe(call), root.value, size()));
   }
   call.root = root.value;
   return recorded(call, [&]() -> Result<void> {

@@ -121,9 +121,8 @@ void ThreadHub::set_returned(Rank rank, const Result<void>& result) {
   const std::lock_guard lock(mutex_);
   returned_[static_cast<std::size_t>(rank.value)] = 1;
   if (!result && !failure_) {
-    failure_ = Error{Code::kAborted,
-                     fmt::format("rank {} failed: {}", rank.value, result.error().message),
-                     {}};
+    failure_ = Error{
+        Code::kAborted, fmt::format("rank {} failed: {}", rank.value, result.error().message), {}};
   }
   any_returned_.store(true, std::memory_order_release);
 }

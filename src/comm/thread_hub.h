@@ -45,7 +45,8 @@ class ThreadMeeting {
   [[nodiscard]] Post& post(int rank, std::uint64_t sequence) {
     return slots_[static_cast<std::size_t>(rank)].posts[sequence % 2];
   }
-  /// Arrives and waits for the others. Errors: the watch's, or that of the rank which gave up first.
+  /// Arrives and waits for the others. Errors: the watch's, or that of the rank which gave up
+  /// first.
   [[nodiscard]] Result<void> arrive(int rank, Watch& watch);
   /// Arrives and waits for ranks that are inside the same collective: they only compute, so nothing
   /// ends this wait early; a rank that never comes ends the process after `most`.

@@ -85,9 +85,8 @@ Result<void> run_threads(int ranks, const WorldOptions& options, const RankBody&
     std::vector<std::jthread> threads;
     for (int r = 0; r < ranks; ++r) {
       Result<void>& result = results[static_cast<std::size_t>(r)];
-      threads.emplace_back([&hub, r, &body, &result] {
-        internal::run_rank(hub, Rank{r}, body, result);
-      });
+      threads.emplace_back(
+          [&hub, r, &body, &result] { internal::run_rank(hub, Rank{r}, body, result); });
     }
   }
   // kAborted is what a rank returns because a peer failed or a stop was asked for.

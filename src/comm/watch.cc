@@ -106,8 +106,8 @@ Error Watch::timed_out(Seconds waited, const std::vector<Rank>& missing) const {
   if (const FlightTable* table = group_.options->recorder; table != nullptr) {
     culprit = find_culprit(*table, group_.id, sequence_, group_.members);
   }
-  text += culprit.value_or(describe(missing) + (missing.size() == 1 ? " has" : " have") +
-                           " not come");
+  text +=
+      culprit.value_or(describe(missing) + (missing.size() == 1 ? " has" : " have") + " not come");
   return Error{Code::kTimeout, std::move(text), {}};
 }
 

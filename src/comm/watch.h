@@ -47,7 +47,8 @@ class Watch {
   Watch(const Group& group, std::uint64_t sequence, const Call& call)
       : group_(group), sequence_(sequence), call_(call), backoff_(group.always_yield) {}
 
-  /// One turn of a wait that is not over. Errors end it: kAborted, kUnavailable, kInvalid, kTimeout.
+  /// One turn of a wait that is not over. Errors end it: kAborted, kUnavailable, kInvalid,
+  /// kTimeout.
   [[nodiscard]] Result<void> turn(Awaited& awaited);
 
  private:

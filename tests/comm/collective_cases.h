@@ -1,0 +1,30 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// One table of collectives and sizes for every backend. A case fills each rank's tensor with values
+// that any rank can compute, runs the collective and compares bits with a serial sum in rank order.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "quadrille/comm/world.h"
+
+namespace quadrille::testing {
+
+/// Element counts: none, one, odd, primes, fewer than ranks, and more than any internal piece.
+[[nodiscard]] std::vector<std::int64_t> case_sizes();
+
+/// Runs every collective at every size on `group`; the world's rank seeds the values. Errors:
+/// kCorrupt naming the first wrong element, or what a collective failed with.
+[[nodiscard]] Result<void> check_collectives(World& world, Communicator& group,
+                                             const std::vector<Rank>& members);
+
+/// Barrier, gather of unequal bytes, sum of doubles, agreement.
+[[nodiscard]] Result<void> check_control(World& world);
+
+/// The groups of even and of odd ranks, and those of one; the same set gives the same communicator.
+[[nodiscard]] Result<void> check_groups(World& world);
+
+}  // namespace quadrille::testing
