@@ -1,0 +1,213 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Whatever the order of contributions and the size of buckets, the reduced gradients have the bits
+// of a serial sum in rank order; a contribution too many or too few is an error that names it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <numeric>
+#include <random>
+
+#include "quadrille/comm/gradient_buckets.h"
+#include "quadrille/comm/world.h"
+#include "quadrille/kernels/pointwise.h"
+
+namespace quadrille {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<GradientEntry> random_entries(std::mt19937& random) {
+  std::vector<GradientEntry> entries;
+  const int count = std::uniform_int_distribution<int>(1, 12)(random);
+  for (int i = 0; i < count; ++i) {
+    const std::int64_t rows = std::uniform_int_distribution<std::int64_t>(1, 40)(random);
+    const std::int64_t columns = std::uniform_int_distribution<std::int64_t>(1, 40)(random);
+    entries.push_back({"parameter " + std::to_string(i), Shape{rows, columns},
+                       std::uniform_int_distribution<int>(1, 3)(random)});
+  }
+  return entries;
+}
+
+float part(int rank, std::size_t entry, int contribution, std::int64_t element) {
+  std::minstd_rand mix(static_cast<unsigned>(rank * 7919 + static_cast<int>(entry) * 104729 +
+                                             contribution * 31 + static_cast<int>(element) * 3 +
+                                             1));
+  mix.discard(2);
+  return static_cast<float>(mix()) * 1e-6F - 1000.0F;
+}
+
+/// One rank's step: contributions in an order of its own, each added to the gradient.
+struct Step {
+  const std::vector<GradientEntry>& entries;
+  std::int64_t micro_batches = 1;
+  unsigned order_seed = 1;
+
+  Result<void> run(GradientBuckets& buckets, Stream& stream, int rank) const {
+    buckets.begin_step(micro_batches);
+    std::vector<std::size_t> order;
+    for (std::size_t e = 0; e < entries.size(); ++e) {
+      order.insert(order.end(), static_cast<std::size_t>(entries[e].contributions * micro_batches),
+                   e);
+    }
+    std::mt19937 shuffle(order_seed + static_cast<unsigned>(rank));
+    std::shuffle(order.begin(), order.end(), shuffle);
+    std::vector<int> arrived(entries.size());
+    for (const std::size_t e : order) {
+      const TensorView gradient = buckets.gradient(static_cast<int>(e));
+      QD_ASSIGN_OR_RETURN(auto values, read_all<float>(stream, gradient));
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] += part(rank, e, arrived[e], static_cast<std::int64_t>(i));
+      }
+      ++arrived[e];
+      write_all<float>(stream, gradient, values);
+      QD_RETURN_IF_ERROR(buckets.contribute(static_cast<int>(e)));
+    }
+    return buckets.finish();
+  }
+
+  [[nodiscard]] float expected(int ranks, std::size_t entry, std::int64_t element) const {
+    float total = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      float mine = 0;
+      for (int c = 0; c < entries[entry].contributions * micro_batches; ++c) {
+        mine += part(rank, entry, c, element);
+      }
+      total = rank == 0 ? mine : total + mine;
+    }
+    return total;
+  }
+};
+
+Result<void> check_step(World& world, const Step& step, Bytes bucket) {
+  auto device = make_host_device();
+  auto stream = device->make_stream();
+  QD_ASSIGN_OR_RETURN(auto pool, Pool::create({device.get(), Bytes(0), "test"}));
+  QD_ASSIGN_OR_RETURN(
+      auto buckets,
+      GradientBuckets::create({&world.whole(), stream.get(), pool.get(), bucket}, step.entries));
+  for (int repeat = 0; repeat < 2; ++repeat) {  // a second step starts from zero again
+    QD_RETURN_IF_ERROR(step.run(*buckets, *stream, world.rank().value));
+    for (std::size_t e = 0; e < step.entries.size(); ++e) {
+      QD_ASSIGN_OR_RETURN(const auto got,
+                          read_all<float>(*stream, buckets->gradient(static_cast<int>(e))));
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        const float right = step.expected(world.size(), e, static_cast<std::int64_t>(i));
+        if (std::bit_cast<std::uint32_t>(right) == std::bit_cast<std::uint32_t>(got[i])) continue;
+        return fail(Code::kCorrupt,
+                    step.entries[e].name + " differs with buckets of " + to_text(bucket));
+      }
+    }
+  }
+  return {};
+}
+
+TEST(GradientBuckets, HaveTheSameBitsAtEveryBucketSizeAndOrderOfContributions) {
+  std::mt19937 random(20261201);
+  for (int trial = 0; trial < 12; ++trial) {
+    const auto entries = random_entries(random);
+    const Step step{entries, 1 + trial % 3, static_cast<unsigned>(random())};
+    for (const Bytes bucket : {Bytes(1), Bytes(1000), 16_KiB, 4_MiB}) {
+      const auto result = run_threads(
+          1 + trial % 4, {}, [&](World& world) { return check_step(world, step, bucket); });
+      ASSERT_TRUE(result.has_value()) << result.error().message;
+    }
+  }
+}
+
+class OneRank : public ::testing::Test {
+ protected:
+  void with_buckets(Bytes bucket, const std::function<void(GradientBuckets&)>& body) {
+    const auto result = run_threads(1, {}, [&](World& world) -> Result<void> {
+      auto device = make_host_device();
+      auto stream = device->make_stream();
+      QD_ASSIGN_OR_RETURN(auto pool, Pool::create({device.get(), Bytes(0), "test"}));
+      QD_ASSIGN_OR_RETURN(
+          auto buckets,
+          GradientBuckets::create({&world.whole(), stream.get(), pool.get(), bucket}, entries_));
+      body(*buckets);
+      return {};
+    });
+    ASSERT_TRUE(result.has_value()) << result.error().message;
+  }
+
+  std::vector<GradientEntry> entries_ = {
+      {"head", Shape{10, 10}, 2}, {"norm", Shape{3}, 1}, {"bias", Shape{5}, 1}};
+};
+
+TEST_F(OneRank, AContributionTooManyIsNamed) {
+  with_buckets(4_MiB, [](GradientBuckets& buckets) {
+    buckets.begin_step(1);
+    ASSERT_TRUE(buckets.contribute(1).has_value());
+    const auto again = buckets.contribute(1);
+    ASSERT_FALSE(again.has_value());
+    EXPECT_EQ(again.error().code, Code::kInternal);
+    EXPECT_THAT(again.error().message, HasSubstr("\"norm\" got contribution 2 of 1 declared"));
+  });
+}
+
+TEST_F(OneRank, AContributionAfterItsBucketWasReducedIsNamed) {
+  with_buckets(Bytes(1), [](GradientBuckets& buckets) {
+    buckets.begin_step(2);
+    for (int i = 0; i < 4; ++i) ASSERT_TRUE(buckets.contribute(0).has_value());
+    const auto late = buckets.contribute(0);
+    ASSERT_FALSE(late.has_value());
+    EXPECT_THAT(late.error().message, HasSubstr("\"head\" got contribution 5 of 4"));
+  });
+}
+
+TEST_F(OneRank, MissingContributionsAreNamedAtTheEndOfTheStep) {
+  with_buckets(4_MiB, [](GradientBuckets& buckets) {
+    buckets.begin_step(1);
+    ASSERT_TRUE(buckets.contribute(0).has_value());
+    ASSERT_TRUE(buckets.contribute(2).has_value());
+    const auto finished = buckets.finish();
+    ASSERT_FALSE(finished.has_value());
+    EXPECT_EQ(finished.error().code, Code::kInternal);
+    EXPECT_THAT(finished.error().message, HasSubstr("\"head\" (1 of 2 contributions), \"norm\""));
+    EXPECT_THAT(finished.error().message, ::testing::Not(HasSubstr("bias")));
+  });
+}
+
+TEST_F(OneRank, AContributionBetweenStepsIsNamed) {
+  with_buckets(4_MiB, [](GradientBuckets& buckets) {
+    const auto early = buckets.contribute(2);
+    ASSERT_FALSE(early.has_value());
+    EXPECT_THAT(early.error().message, HasSubstr("\"bias\""));
+    EXPECT_FALSE(buckets.finish().has_value());
+  });
+}
+
+TEST_F(OneRank, LargeEntriesHaveABucketOfTheirOwnAndAllStartAtSixtyFourBytes) {
+  with_buckets(Bytes(256), [](GradientBuckets& buckets) {
+    EXPECT_EQ(buckets.buckets(), 2) << "head has 400 bytes, norm and bias fit into 256";
+    for (int i = 0; i < buckets.entries(); ++i) {
+      const auto address = reinterpret_cast<std::uintptr_t>(buckets.gradient(i).address());
+      EXPECT_EQ(address % 64, 0U);
+    }
+    EXPECT_EQ(buckets.gradient(0).shape(), (Shape{10, 10}));
+    std::int64_t elements = 0;
+    for (const TensorView& bucket : buckets.flat()) elements += bucket.elements();
+    EXPECT_GE(elements, 108);
+  });
+}
+
+TEST_F(OneRank, AnEntryWithoutContributionsIsRefused) {
+  entries_[1].contributions = 0;
+  const auto result = run_threads(1, {}, [&](World& world) -> Result<void> {
+    auto device = make_host_device();
+    auto stream = device->make_stream();
+    QD_ASSIGN_OR_RETURN(auto pool, Pool::create({device.get(), Bytes(0), "test"}));
+    QD_RETURN_IF_ERROR(
+        GradientBuckets::create({&world.whole(), stream.get(), pool.get(), Bytes(64)}, entries_));
+    return {};
+  });
+  ASSERT_FALSE(result.has_value());
+  EXPECT_THAT(result.error().message, HasSubstr("norm"));
+}
+
+}  // namespace
+}  // namespace quadrille
