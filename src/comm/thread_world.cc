@@ -38,6 +38,7 @@ class ThreadWorld final : public World {
   int ranks_on_host() const override { return hub_.ranks(); }
   std::string host() const override { return host_; }
   std::string_view backend() const override { return "threads"; }
+  Bytes staging() const override { return Bytes(0); }
   Communicator& whole() override { return *whole_; }
 
   Result<Communicator*> group(std::span<const Rank> members) override {

@@ -4,11 +4,8 @@
 
 #include <fmt/format.h>
 #include <sched.h>
-#include <signal.h>
 #include <time.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <fstream>
 #include <string>
 
@@ -20,17 +17,16 @@ constexpr Seconds kBetweenLooks(0.5);
 constexpr Seconds kWarnAfter(3.0);
 constexpr std::int64_t kTurnsPerLook = 64;  // while spinning; a look costs about 30 ns
 
-bool is_dead(int pid) { return pid > 0 && kill(pid, 0) != 0 && errno == ESRCH; }
-
-/// Stopped by SIGSTOP or a debugger: the letter after the command's closing parenthesis.
-bool is_stopped(int pid) {
+/// A process of this host that will do nothing more: gone, or a zombie (the letter after the
+/// command's closing parenthesis).
+bool is_dead(int pid) {
   if (pid <= 0) return false;
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
-  std::getline(file, line);
+  if (!std::getline(file, line)) return true;
   const std::size_t end = line.rfind(')');
   if (end == std::string::npos || end + 2 >= line.size()) return false;
-  return line[end + 2] == 'T' || line[end + 2] == 't';
+  return line[end + 2] == 'Z' || line[end + 2] == 'X';
 }
 
 }  // namespace
@@ -96,39 +92,26 @@ std::optional<Error> Watch::definite_fault(const std::vector<Rank>& missing) con
     }
   }
   if (!code) return std::nullopt;
-  const auto culprit = find_culprit(table, group_.id, sequence_, group_.members);
-  return Error{*code, culprit.value_or(describe(missing) + " is lost") + "; " + waiting(), {}};
+  return Error{*code, culprit(missing) + "; " + waiting(), {}};
 }
 
 Error Watch::timed_out(Seconds waited, const std::vector<Rank>& missing) const {
-  std::string text = fmt::format("{} for {}: ", waiting(), to_text(waited));
-  std::optional<std::string> culprit;
-  if (const FlightTable* table = group_.options->recorder; table != nullptr) {
-    culprit = find_culprit(*table, group_.id, sequence_, group_.members);
-  }
-  text +=
-      culprit.value_or(describe(missing) + (missing.size() == 1 ? " has" : " have") + " not come");
-  return Error{Code::kTimeout, std::move(text), {}};
+  return Error{Code::kTimeout,
+               fmt::format("{} for {}: {}", waiting(), to_text(waited), culprit(missing)),
+               {}};
 }
 
 void Watch::warn(Seconds waited, const std::vector<Rank>& missing) const {
-  Logger* log = group_.options->log;
-  if (log == nullptr) return;
-  std::string text = fmt::format("{} for {}:", waiting(), to_text(waited));
-  for (const Rank rank : missing) text += " for " + whereabouts(rank);
-  log->warning(text);
+  if (Logger* log = group_.options->log; log != nullptr) {
+    log->warning(fmt::format("{} for {}: {}", waiting(), to_text(waited), culprit(missing)));
+  }
 }
 
-std::string Watch::whereabouts(Rank rank) const {
-  const FlightTable* table = group_.options->recorder;
-  if (table == nullptr) return fmt::format("rank {}", rank.value);
-  const int pid = table->process(rank);
-  std::string text = fmt::format("rank {} (pid {}{})", rank.value, pid,
-                                 is_stopped(pid) ? ", stopped by a signal" : "");
-  const auto last = table->entries(rank, 1);
-  if (last.empty()) return text + ", which has not communicated yet";
-  return text + fmt::format(", last {} {} #{} at {}", last[0].finished ? "after" : "in",
-                            last[0].operation, last[0].sequence, last[0].place);
+std::string Watch::culprit(const std::vector<Rank>& missing) const {
+  if (const FlightTable* table = group_.options->recorder; table != nullptr) {
+    if (auto named = find_culprit(*table, group_.id, sequence_, group_.members)) return *named;
+  }
+  return describe(missing) + (missing.size() == 1 ? " has" : " have") + " not come";
 }
 
 std::string Watch::waiting() const {

@@ -56,7 +56,7 @@ class Watch {
   [[nodiscard]] std::optional<Error> definite_fault(const std::vector<Rank>& missing) const;
   [[nodiscard]] Error timed_out(Seconds waited, const std::vector<Rank>& missing) const;
   void warn(Seconds waited, const std::vector<Rank>& missing) const;
-  [[nodiscard]] std::string whereabouts(Rank rank) const;
+  [[nodiscard]] std::string culprit(const std::vector<Rank>& missing) const;
   [[nodiscard]] std::string waiting() const;
 
   const Group& group_;

@@ -53,6 +53,7 @@ struct WorldOptions {
   FlightTable* recorder = nullptr;   ///< Outlives the world; null records nothing.
   const StopSignal* stop = nullptr;  ///< Outlives the world; null never stops.
   Logger* log = nullptr;             ///< Outlives the world; null logs nothing.
+  Bytes message = Bytes(1 << 20);    ///< Largest message between processes; more is cut.
 };
 
 class World {
@@ -65,6 +66,10 @@ class World {
   [[nodiscard]] virtual std::string host() const = 0;
   /// "threads" or "mpi".
   [[nodiscard]] virtual std::string_view backend() const = 0;
+
+  /// Host memory that the backend holds beside the rank's pools, to receive into. It grows with
+  /// the largest group that has communicated, to (ranks - 1) messages.
+  [[nodiscard]] virtual Bytes staging() const = 0;
 
   /// The communicator of all ranks.
   [[nodiscard]] virtual Communicator& whole() = 0;

@@ -1,0 +1,224 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/mpi_link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "quadrille/base/check.h"
+
+namespace quadrille::internal {
+namespace {
+
+constexpr int kDepartureTag = 0;  // groups count from 1
+// A rank's last data may still be on its way here when its departure is seen.
+constexpr Seconds kGraceOfReturned(0.5);
+constexpr Seconds kGraceOfFailure(0.5);
+
+/// A process that MPI was not told about runs as a world of its own. The standard leaves the
+/// working directory out of MPI_INFO_ENV where nobody started the process.
+bool started_by_hand(int size) {
+  if (size > 1) return false;
+  int found = 0;
+  std::array<char, MPI_MAX_INFO_VAL> value{};
+  MPI_Info_get(MPI_INFO_ENV, "wdir", MPI_MAX_INFO_VAL - 1, value.data(), &found);
+  return found == 0;
+}
+
+}  // namespace
+
+/// The ranks that a wait is for.
+class MpiLink::Absent final : public Awaited {
+ public:
+  Absent(MpiLink& link, const Transfers& transfers) : link_(link), transfers_(transfers) {}
+  std::vector<Rank> missing() const override { return transfers_.pending_peers(); }
+  std::optional<Error> lost() override {
+    link_.look_for_departures();
+    return link_.lost(missing());
+  }
+
+ private:
+  MpiLink& link_;
+  const Transfers& transfers_;
+};
+
+Result<std::unique_ptr<MpiLink>> MpiLink::start(const WorldOptions& options) {
+  if (options.message < Bytes(8) || options.message > 1_GiB) {
+    return fail(Code::kInvalid,
+                "the largest message must have 8 B to 1 GiB, not " + to_text(options.message));
+  }
+  int before = 0;
+  MPI_Initialized(&before);
+  if (before != 0) return fail(Code::kInvalid, "MPI runs once in a process and has run in this");
+  int provided = MPI_THREAD_SINGLE;
+  const int started = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  if (started != MPI_SUCCESS || provided < MPI_THREAD_FUNNELED) {
+    return fail(Code::kUnavailable, "MPI does not start beside the threads of a rank");
+  }
+  std::unique_ptr<MpiLink> link(new MpiLink(options));
+  QD_RETURN_IF_ERROR(link->learn_world());
+  if (started_by_hand(link->size_)) {
+    MPI_Finalize();
+    return fail(Code::kUnavailable,
+                "this process was not started as an MPI rank; start it by mpirun or srun, for "
+                "example: mpirun -n 2 PROGRAM");
+  }
+  QD_RETURN_IF_ERROR(link->expect_departures());
+  return link;
+}
+
+Result<void> MpiLink::learn_world() {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  // Our messages must not mix with those of a library that uses MPI_COMM_WORLD.
+  if (MPI_Comm_dup(MPI_COMM_WORLD, &communicator_) != MPI_SUCCESS) {
+    return fail(Code::kUnavailable, "MPI cannot duplicate its communicator");
+  }
+  MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(communicator_, &rank_.value);
+  MPI_Comm_size(communicator_, &size_);
+  MPI_Comm host = MPI_COMM_NULL;
+  if (MPI_Comm_split_type(communicator_, MPI_COMM_TYPE_SHARED, rank_.value, MPI_INFO_NULL, &host) !=
+      MPI_SUCCESS) {
+    return fail(Code::kUnavailable, "MPI cannot tell which ranks share this host");
+  }
+  MPI_Comm_rank(host, &local_rank_.value);
+  MPI_Comm_size(host, &ranks_on_host_);
+  MPI_Comm_free(&host);
+  device_ = make_host_device();
+  QD_ASSIGN_OR_RETURN(pool_, Pool::create({device_.get(), Bytes(0), "MPI staging"}));
+  return {};
+}
+
+Result<void> MpiLink::expect_departures() {
+  peers_.resize(static_cast<std::size_t>(size_));
+  for (int r = 0; r < size_; ++r) {
+    Peer& peer = peers_[static_cast<std::size_t>(r)];
+    if (Rank{r} == rank_) continue;
+    if (MPI_Irecv(&peer.departure, sizeof(Departure), MPI_BYTE, r, kDepartureTag, communicator_,
+                  &peer.request) != MPI_SUCCESS) {
+      return fail(Code::kUnavailable, fmt::format("MPI cannot receive from rank {}", r));
+    }
+  }
+  return {};
+}
+
+void MpiLink::look_for_departures() {
+  for (Peer& peer : peers_) {
+    if (peer.request == MPI_REQUEST_NULL) continue;
+    int done = 0;
+    if (MPI_Test(&peer.request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done != 0) {
+      peer.departed = monotonic_now();
+    }
+  }
+}
+
+std::optional<Error> MpiLink::lost(const std::vector<Rank>& missing) {
+  for (int r = 0; r < size_; ++r) {
+    const Peer& peer = peers_[static_cast<std::size_t>(r)];
+    if (!peer.departed || peer.departure.code < 0) continue;
+    const std::string message(peer.departure.message.data());
+    // A rank that was stopped by another's failure passes on that rank's cause.
+    const bool own = peer.departure.code != static_cast<std::int32_t>(Code::kAborted);
+    return Error{Code::kAborted, own ? fmt::format("rank {} failed: {}", r, message) : message, {}};
+  }
+  std::vector<Rank> gone;
+  for (const Rank rank : missing) {
+    const Peer& peer = peers_[static_cast<std::size_t>(rank.value)];
+    if (peer.departed && monotonic_now() - *peer.departed > kGraceOfReturned) gone.push_back(rank);
+  }
+  if (gone.empty()) return std::nullopt;
+  return Error{Code::kUnavailable,
+               describe(gone) + (gone.size() == 1 ? " has" : " have") +
+                   " returned while others still communicate",
+               {}};
+}
+
+Result<void> MpiLink::wait(Transfers& transfers, Watch& watch) {
+  QD_CHECK(!broken_);
+  Absent absent(*this, transfers);
+  Result<void> result;
+  while (true) {
+    const auto done = transfers.poll();
+    if (done && *done) return {};
+    result = done ? watch.turn(absent) : tl::unexpected<Error>(done.error());
+    if (!result) break;
+  }
+  broken_ = result.error();
+  unsafe_ = !transfers.cancel();
+  return result;
+}
+
+Result<std::byte*> MpiLink::staging(Bytes bytes) {
+  if (staging_.bytes() < bytes) {
+    staging_ = Lease();  // the old one first: both together are never needed
+    QD_ASSIGN_OR_RETURN(staging_, pool_->lease(bytes, MemoryTag::kCommunication, "messages"));
+  }
+  return static_cast<std::byte*>(staging_.view(DType::kU8, Shape{bytes.count()}).address());
+}
+
+Result<void> MpiLink::send_departures(Transfers& transfers, const Departure& departure) {
+  own_departure_ = departure;
+  const std::span<const Departure> one(&own_departure_, 1);
+  for (int r = 0; r < size_; ++r) {
+    if (Rank{r} == rank_) continue;
+    QD_RETURN_IF_ERROR(transfers.send(std::as_bytes(one), Rank{r}, kDepartureTag));
+  }
+  return {};
+}
+
+Result<void> MpiLink::finish(const Group& whole) {
+  if (broken_) return fail(*broken_);
+  Transfers sent = transfers();
+  QD_RETURN_IF_ERROR(send_departures(sent, Departure{}));
+  const Call call{"return", 0, "the end of the run", -1};
+  Watch watch(whole, 0, call);
+  QD_RETURN_IF_ERROR(wait(sent, watch));
+  // The others' departures are the barrier before MPI_Finalize, which would wait without a
+  // deadline.
+  struct Others final : Awaited {
+    explicit Others(MpiLink& owner) : link(owner) {}
+    std::vector<Rank> missing() const override {
+      std::vector<Rank> ranks;
+      for (int r = 0; r < link.size_; ++r) {
+        if (link.peers_[static_cast<std::size_t>(r)].request != MPI_REQUEST_NULL) {
+          ranks.push_back(Rank{r});
+        }
+      }
+      return ranks;
+    }
+    std::optional<Error> lost() override { return link.lost({}); }
+    MpiLink& link;
+  } others(*this);
+  while (true) {
+    look_for_departures();
+    if (auto cause = lost({})) return fail(*std::move(cause));
+    if (others.missing().empty()) break;
+    QD_RETURN_IF_ERROR(watch.turn(others));
+  }
+  staging_ = Lease();
+  MPI_Comm_free(&communicator_);
+  if (MPI_Finalize() != MPI_SUCCESS) return fail(Code::kUnavailable, "MPI does not end properly");
+  return {};
+}
+
+void MpiLink::fail_with(const Error& error) {
+  if (unsafe_) return;
+  Departure departure;
+  departure.code = static_cast<std::int32_t>(error.code);
+  const std::size_t length = std::min(error.message.size(), departure.message.size() - 1);
+  std::memcpy(departure.message.data(), error.message.data(), length);
+  Transfers sent = transfers();
+  if (!send_departures(sent, departure)) return;
+  Backoff backoff(true);
+  const Seconds started = monotonic_now();
+  while (monotonic_now() - started < kGraceOfFailure) {
+    const auto done = sent.poll();
+    if (!done || *done) return;
+    backoff.turn();
+  }
+}
+
+}  // namespace quadrille::internal
