@@ -39,7 +39,7 @@ Result<void> MpiCommunicator::meet(const Call& call, std::int64_t payload) {
   Transfers transfers = link_.transfers();
   for (const int r : others()) {
     const std::span<Header> theirs(&headers_[static_cast<std::size_t>(r)], 1);
-    QD_RETURN_IF_ERROR(transfers.receive(std::as_writable_bytes(theirs), member(r), header_tag_));
+    transfers.receive(std::as_writable_bytes(theirs), member(r), header_tag_));
   }
   for (const int r : others()) {
     const std::span<const Header> one(&mine, 1);
@@ -96,12 +96,12 @@ Result<void> MpiCommunicator::scatter_sums(const Call& call, Stream& stream,
       staging += target.bytes().count();
       if (target.empty()) continue;
       QD_RETURN_IF_ERROR(
-          transfers.receive(bytes_of(sources[r]), member(static_cast<int>(r)), data_tag_));
+          transfers.receive(bytes_of(sources[r]), member(static_cast<int>(r)), data_tag_);
     }
     for (const int r : others()) {
       const TensorView theirs = piece(tensor, r, round);
       if (theirs.empty()) continue;
-      QD_RETURN_IF_ERROR(transfers.send(bytes_of(theirs), member(r), data_tag_));
+      transfers.send(bytes_of(theirs), member(r), data_tag_);
     }
     Watch watch(group(), sequence(), call);
     QD_RETURN_IF_ERROR(link_.wait(transfers, watch));
@@ -118,12 +118,12 @@ Result<void> MpiCommunicator::gather_shards(const Call& call, const TensorView& 
     for (const int r : others()) {
       const TensorView theirs = piece(tensor, r, round);
       if (theirs.empty()) continue;
-      QD_RETURN_IF_ERROR(transfers.receive(bytes_of(theirs), member(r), data_tag_));
+      transfers.receive(bytes_of(theirs), member(r), data_tag_);
     }
     const TensorView mine = piece(tensor, group().me, round);
     for (const int r : others()) {
       if (mine.empty()) continue;
-      QD_RETURN_IF_ERROR(transfers.send(bytes_of(mine), member(r), data_tag_));
+      transfers.send(bytes_of(mine), member(r), data_tag_);
     }
     Watch watch(group(), sequence(), call);
     QD_RETURN_IF_ERROR(link_.wait(transfers, watch));
@@ -137,11 +137,11 @@ Result<std::vector<std::string>> MpiCommunicator::move_bytes(const Call& call,
                                                              std::string_view mine) {
   QD_RETURN_IF_ERROR(meet(call, static_cast<std::int64_t>(mine.size())));
   const auto most = static_cast<std::size_t>(link_.options().message.count());
-  const auto pieces = [&](std::span<std::byte> bytes, auto&& move) -> Result<void> {
+  const auto in_pieces = [&](std::string& text, auto&& move) {
+    const std::span<std::byte> bytes = std::as_writable_bytes(std::span<char>(text));
     for (std::size_t first = 0; first < bytes.size(); first += most) {
-      QD_RETURN_IF_ERROR(move(bytes.subspan(first, std::min(most, bytes.size() - first))));
+      move(bytes.subspan(first, std::min(most, bytes.size() - first)));
     }
-    return {};
   };
   std::vector<std::string> all(static_cast<std::size_t>(size()));
   all[static_cast<std::size_t>(group().me)] = mine;
@@ -149,15 +149,11 @@ Result<std::vector<std::string>> MpiCommunicator::move_bytes(const Call& call,
   for (const int r : others()) {
     std::string& theirs = all[static_cast<std::size_t>(r)];
     theirs.resize(static_cast<std::size_t>(headers_[static_cast<std::size_t>(r)].payload));
-    QD_RETURN_IF_ERROR(pieces(std::as_writable_bytes(std::span<char>(theirs)), [&](auto part) {
-      return transfers.receive(part, member(r), data_tag_);
-    }));
+    in_pieces(theirs, [&](auto part) { transfers.receive(part, member(r), data_tag_); });
   }
   std::string& own = all[static_cast<std::size_t>(group().me)];
   for (const int r : others()) {
-    QD_RETURN_IF_ERROR(pieces(std::as_writable_bytes(std::span<char>(own)), [&](auto part) {
-      return transfers.send(part, member(r), data_tag_);
-    }));
+    in_pieces(own, [&](auto part) { transfers.send(part, member(r), data_tag_); });
   }
   Watch watch(group(), sequence(), call);
   QD_RETURN_IF_ERROR(link_.wait(transfers, watch));
@@ -191,13 +187,13 @@ Result<void> MpiCommunicator::move_broadcast(const Call& call, Stream&, const Te
     if (group().me != call.root) {
       const TensorView mine = piece(tensor, group().me, round);
       if (!mine.empty()) {
-        QD_RETURN_IF_ERROR(transfers.receive(bytes_of(mine), member(call.root), data_tag_));
+        transfers.receive(bytes_of(mine), member(call.root), data_tag_);
       }
     } else {
       for (const int r : others()) {
         const TensorView theirs = piece(tensor, r, round);
         if (theirs.empty()) continue;
-        QD_RETURN_IF_ERROR(transfers.send(bytes_of(theirs), member(r), data_tag_));
+        transfers.send(bytes_of(theirs), member(r), data_tag_);
       }
     }
     Watch watch(group(), sequence(), call);

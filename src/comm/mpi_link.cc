@@ -159,20 +159,19 @@ Result<std::byte*> MpiLink::staging(Bytes bytes) {
   return static_cast<std::byte*>(staging_.view(DType::kU8, Shape{bytes.count()}).address());
 }
 
-Result<void> MpiLink::send_departures(Transfers& transfers, const Departure& departure) {
+void MpiLink::send_departures(Transfers& transfers, const Departure& departure) {
   own_departure_ = departure;
   const std::span<const Departure> one(&own_departure_, 1);
   for (int r = 0; r < size_; ++r) {
     if (Rank{r} == rank_) continue;
-    QD_RETURN_IF_ERROR(transfers.send(std::as_bytes(one), Rank{r}, kDepartureTag));
+    transfers.send(std::as_bytes(one), Rank{r}, kDepartureTag);
   }
-  return {};
 }
 
 Result<void> MpiLink::finish(const Group& whole) {
   if (broken_) return fail(*broken_);
   Transfers sent = transfers();
-  QD_RETURN_IF_ERROR(send_departures(sent, Departure{}));
+  send_departures(sent, Departure{});
   const Call call{"return", 0, "the end of the run", -1};
   Watch watch(whole, 0, call);
   QD_RETURN_IF_ERROR(wait(sent, watch));
@@ -211,7 +210,7 @@ void MpiLink::fail_with(const Error& error) {
   const std::size_t length = std::min(error.message.size(), departure.message.size() - 1);
   std::memcpy(departure.message.data(), error.message.data(), length);
   Transfers sent = transfers();
-  if (!send_departures(sent, departure)) return;
+  send_departures(sent, departure);
   Backoff backoff(true);
   const Seconds started = monotonic_now();
   while (monotonic_now() - started < kGraceOfFailure) {

@@ -31,17 +31,20 @@ namespace quadrille::internal {
 class Transfers {
  public:
   explicit Transfers(MPI_Comm communicator) : communicator_(communicator) {}
-  /// Errors: kUnavailable with MPI's text.
-  [[nodiscard]] Result<void> send(std::span<const std::byte> bytes, Rank peer, int tag);
-  [[nodiscard]] Result<void> receive(std::span<std::byte> bytes, Rank peer, int tag);
-  /// Makes progress; true when nothing is left.
+  // What MPI refuses is told by poll(), so that all that was posted is in one place to give up.
+  void send(std::span<const std::byte> bytes, Rank peer, int tag);
+  void receive(std::span<std::byte> bytes, Rank peer, int tag);
+  /// Makes progress; true when nothing is left. Errors: kUnavailable with MPI's text.
   [[nodiscard]] Result<bool> poll();
   [[nodiscard]] std::vector<Rank> pending_peers() const;
   /// Gives up what is left. False where some of it could not be taken back.
   [[nodiscard]] bool cancel();
 
  private:
+  void add(MPI_Request request, Rank peer, bool receiving);
+
   MPI_Comm communicator_;
+  std::optional<Error> error_;
   std::vector<MPI_Request> requests_;
   std::vector<Rank> peers_;      ///< By request.
   std::vector<char> receiving_;  ///< By request.
@@ -95,7 +98,7 @@ class MpiLink {
   void look_for_departures();
   /// A rank that failed, or one of `missing` that returned a while ago.
   [[nodiscard]] std::optional<Error> lost(const std::vector<Rank>& missing);
-  [[nodiscard]] Result<void> send_departures(Transfers& transfers, const Departure& departure);
+  void send_departures(Transfers& transfers, const Departure& departure);
 
   WorldOptions options_;
   MPI_Comm communicator_ = MPI_COMM_NULL;

@@ -11,49 +11,48 @@
 namespace quadrille::internal {
 namespace {
 
-Result<void> checked(int code, std::string_view doing) {
-  if (code == MPI_SUCCESS) return {};
+Error mpi_error(int code, std::string_view doing) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(code, text.data(), &length);
-  return fail(Code::kUnavailable, fmt::format("{}: {}", doing, text.data()));
+  return Error{Code::kUnavailable, fmt::format("{}: {}", doing, text.data()), {}};
 }
 
 }  // namespace
 
-Result<void> Transfers::send(std::span<const std::byte> bytes, Rank peer, int tag) {
-  QD_CHECK(bytes.size() <= INT_MAX);
-  MPI_Request request = MPI_REQUEST_NULL;
-  QD_RETURN_IF_ERROR(checked(MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE,
-                                       peer.value, tag, communicator_, &request),
-                             fmt::format("cannot send to rank {}", peer.value)));
+void Transfers::add(MPI_Request request, Rank peer, bool receiving) {
   requests_.push_back(request);
   peers_.push_back(peer);
-  receiving_.push_back(0);
+  receiving_.push_back(receiving ? 1 : 0);
   ++left_;
-  return {};
 }
 
-Result<void> Transfers::receive(std::span<std::byte> bytes, Rank peer, int tag) {
+void Transfers::send(std::span<const std::byte> bytes, Rank peer, int tag) {
   QD_CHECK(bytes.size() <= INT_MAX);
   MPI_Request request = MPI_REQUEST_NULL;
-  QD_RETURN_IF_ERROR(checked(MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE,
-                                       peer.value, tag, communicator_, &request),
-                             fmt::format("cannot receive from rank {}", peer.value)));
-  requests_.push_back(request);
-  peers_.push_back(peer);
-  receiving_.push_back(1);
-  ++left_;
-  return {};
+  const int code = MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer.value,
+                             tag, communicator_, &request);
+  if (code == MPI_SUCCESS) return add(request, peer, false);
+  if (!error_) error_ = mpi_error(code, fmt::format("cannot send to rank {}", peer.value));
+}
+
+void Transfers::receive(std::span<std::byte> bytes, Rank peer, int tag) {
+  QD_CHECK(bytes.size() <= INT_MAX);
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int code = MPI_Irecv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, peer.value,
+                             tag, communicator_, &request);
+  if (code == MPI_SUCCESS) return add(request, peer, true);
+  if (!error_) error_ = mpi_error(code, fmt::format("cannot receive from rank {}", peer.value));
 }
 
 Result<bool> Transfers::poll() {
+  if (error_) return fail(*error_);
   if (left_ == 0) return true;
   indices_.resize(requests_.size());
   int finished = 0;
-  QD_RETURN_IF_ERROR(checked(MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(),
-                                          &finished, indices_.data(), MPI_STATUSES_IGNORE),
-                             "a message failed"));
+  const int code = MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &finished,
+                                indices_.data(), MPI_STATUSES_IGNORE);
+  if (code != MPI_SUCCESS) return fail(mpi_error(code, "a message failed"));
   if (finished != MPI_UNDEFINED) left_ -= static_cast<std::size_t>(finished);
   return left_ == 0;
 }

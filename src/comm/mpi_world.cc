@@ -41,6 +41,7 @@ class MpiWorld final : public World {
   [[nodiscard]] const Group& everyone() const { return everyone_; }
 
   Result<Communicator*> group(std::span<const Rank> members) override {
+    ++groups_asked_;  // on every rank alike, whatever comes of it
     QD_RETURN_IF_ERROR(agree_on_group(*this, members));
     QD_ASSIGN_OR_RETURN(Group group, make_group(members, *this, link_.options()));
     return &communicator(std::move(group));
@@ -48,7 +49,6 @@ class MpiWorld final : public World {
 
  private:
   Communicator& communicator(Group group) {
-    ++groups_asked_;  // on every rank alike, also where the set is known already
     std::unique_ptr<MpiCommunicator>& found = communicators_[group.members];
     if (found == nullptr) {
       found = std::make_unique<MpiCommunicator>(std::move(group), link_, groups_asked_);
@@ -59,7 +59,7 @@ class MpiWorld final : public World {
   MpiLink& link_;
   std::string host_;
   Group everyone_;
-  int groups_asked_ = 0;
+  int groups_asked_ = 1;  ///< The whole world is the first.
   std::map<std::vector<Rank>, std::unique_ptr<MpiCommunicator>> communicators_;
   Communicator* whole_ = nullptr;
 };
