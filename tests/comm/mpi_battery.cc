@@ -1,0 +1,209 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The thread backend's cases as MPI processes, and what happens when one of them misbehaves.
+// Started by mpiexec as `mpi_battery CASE`; a rank whose case went as it must prints "as expected",
+// which the test looks for: after a fault mpiexec itself reports a failed job.
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "comm/collective_cases.h"
+#include "quadrille/comm/world.h"
+#include "quadrille/device/device.h"
+#include "quadrille/memory/pool.h"
+
+namespace quadrille::testing {
+namespace {
+
+struct Environment {
+  std::optional<FlightTable> table;
+  std::optional<Logger> log;
+  std::string log_path;
+  WorldOptions options;
+};
+
+/// One flight table per job: all ranks are children of one mpiexec.
+Result<FlightTable> share_table() {
+  const std::string run_id = fmt::format("mpi-battery-{}", getppid());
+  const char* rank = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+  const char* size = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  if (rank == nullptr || size == nullptr || std::string_view(rank) == "0") {
+    return FlightTable::create(run_id, size == nullptr ? 1 : std::atoi(size));
+  }
+  for (int attempt = 0; attempt < 500; ++attempt) {
+    auto table = FlightTable::open(run_id);
+    if (table) return table;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return FlightTable::open(run_id);
+}
+
+void sleep_seconds(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+Result<void> reduce(World& world, std::int64_t elements) {
+  auto device = make_host_device();
+  auto stream = device->make_stream();
+  QD_ASSIGN_OR_RETURN(auto pool, Pool::create({device.get(), Bytes(0), "test"}));
+  QD_ASSIGN_OR_RETURN(const Lease lease,
+                      pool->lease(Bytes(elements * 4), MemoryTag::kGradient, "tensor"));
+  CollectiveScope scope = world.whole().open("bucket 3");
+  return world.whole().all_reduce(scope, *stream, lease.view(DType::kF32, Shape{elements}));
+}
+
+Result<void> collectives(World& world) {
+  std::vector<Rank> everyone;
+  for (int r = 0; r < world.size(); ++r) everyone.push_back(Rank{r});
+  QD_RETURN_IF_ERROR(check_collectives(world, world.whole(), everyone));
+  QD_RETURN_IF_ERROR(check_control(world));
+  QD_RETURN_IF_ERROR(check_groups(world));
+  if (world.ranks_on_host() == world.size() && world.local_rank() == world.rank()) return {};
+  return fail(Code::kCorrupt, "all ranks are on this host");
+}
+
+struct Case {
+  std::string_view name;
+  RankBody body;
+  Code code;
+  std::string_view message;  ///< In the error of every rank but `exempt`.
+  int exempt = -1;
+};
+
+std::vector<Case> faults() {
+  const int odd = 1;
+  const auto is_odd = [](World& world) { return world.rank() == Rank{odd}; };
+  return {
+      {"early",
+       [=](World& world) -> Result<void> {
+         if (is_odd(world)) return {};
+         return reduce(world, 100);
+       },
+       Code::kUnavailable, "rank 1", odd},
+      {"operation",
+       [=](World& world) -> Result<void> {
+         if (!is_odd(world)) return reduce(world, 100);
+         CollectiveScope scope = world.whole().open("bucket 3");
+         return world.whole().barrier(scope);
+       },
+       Code::kInvalid, "rank 1 calls barrier at bucket 3 where the others call all_reduce"},
+      {"count", [=](World& world) { return reduce(world, is_odd(world) ? 99 : 100); },
+       Code::kInvalid, "rank 1 calls all_reduce of 396 bytes at bucket 3 where the others call"},
+      {"failure",
+       [=](World& world) -> Result<void> {
+         if (is_odd(world)) return fail(Code::kExhausted, "no memory for layer 7");
+         return reduce(world, 100);
+       },
+       Code::kAborted, "rank 1 failed: no memory for layer 7", odd},
+      {"late",
+       [=](World& world) {
+         if (is_odd(world)) sleep_seconds(2.5);
+         return reduce(world, 100);
+       },
+       Code::kTimeout, "rank 1", odd},
+      {"kill",
+       [=](World& world) {
+         if (is_odd(world)) kill(getpid(), SIGKILL);
+         return reduce(world, 100);
+       },
+       Code::kUnavailable, "has died", odd},
+      {"stop",
+       [=](World& world) {
+         if (is_odd(world)) kill(getpid(), SIGSTOP);
+         return reduce(world, 100);
+       },
+       Code::kTimeout, "is stopped", odd},
+  };
+}
+
+bool log_says(const Environment& environment, std::string_view text) {
+  std::ifstream file(environment.log_path);
+  std::stringstream all;
+  all << file.rdbuf();
+  return all.str().find(text) != std::string::npos;
+}
+
+/// 0 when this rank saw what it must see, within five seconds.
+int run_fault(const Case& fault, Environment& environment) {
+  int me = -1;
+  Seconds started;
+  const auto result = run_mpi(environment.options, [&](World& world) -> Result<void> {
+    me = world.rank().value;
+    CollectiveScope scope = world.whole().open("start");
+    QD_RETURN_IF_ERROR(world.whole().barrier(scope));
+    started = monotonic_now();
+    return fault.body(world);
+  });
+  const Seconds taken = monotonic_now() - started;
+  bool right = me == fault.exempt;
+  if (!right && !result) {
+    right = result.error().code == fault.code && taken < Seconds(5) &&
+            result.error().message.find(fault.message) != std::string::npos;
+  }
+  if (fault.name == "stop") right = right && log_says(environment, "is stopped");
+  if (me != fault.exempt || !right) {
+    std::fprintf(stderr, "rank %d, %.1f s: %s: %s\n", me, taken.count(),
+                 right ? "as expected" : "NOT AS EXPECTED",
+                 result ? "no error" : result.error().to_text().c_str());
+  }
+  if (fault.name == "stop" && me != fault.exempt) {
+    kill(environment.table->process(Rank{fault.exempt}), SIGKILL);
+  }
+  sleep_seconds(me == fault.exempt ? 3 : 1);  // mpiexec ends all when the first one exits
+  return result ? 0 : 1;
+}
+
+int run(const std::string& name) {
+  Environment environment;
+  if (name == "alone") {
+    const auto result = run_mpi({}, [](World&) -> Result<void> { return {}; });
+    std::fprintf(stderr, "%s\n", result ? "no error" : result.error().to_text().c_str());
+    return result ? 0 : 1;
+  }
+  auto table = share_table();
+  if (!table) {
+    std::fprintf(stderr, "%s\n", table.error().to_text().c_str());
+    return 2;
+  }
+  environment.table = std::move(*table);
+  environment.options.recorder = &*environment.table;
+  environment.options.timeout = Seconds(30);
+  if (name == "collectives" || name == "small_messages") {
+    if (name == "small_messages") environment.options.message = Bytes(4096);
+    const auto result = run_mpi(environment.options, collectives);
+    environment.table->remove();
+    if (!result) std::fprintf(stderr, "%s\n", result.error().to_text().c_str());
+    return result ? 0 : 1;
+  }
+  signal(SIGTERM, SIG_IGN);  // mpiexec sends it on the first death; this process has to see more
+  environment.log_path = fmt::format("/tmp/quadrille-mpi-battery-{}.log", getpid());
+  if (auto log = Logger::to_file(environment.log_path)) environment.log = std::move(*log);
+  if (environment.log) environment.options.log = &*environment.log;
+  if (name == "late") environment.options.timeout = Seconds(1);
+  if (name == "stop") environment.options.timeout = Seconds(4);
+  const auto cases = faults();
+  const auto found = std::find_if(cases.begin(), cases.end(),
+                                  [&](const Case& fault) { return fault.name == name; });
+  if (found == cases.end()) return 2;
+  const int code = run_fault(*found, environment);
+  environment.table->remove();
+  std::remove(environment.log_path.c_str());
+  return code;
+}
+
+}  // namespace
+}  // namespace quadrille::testing
+
+int main(int count, char** arguments) {
+  return quadrille::testing::run(count > 1 ? arguments[1] : "");
+}
