@@ -173,7 +173,7 @@ TEST_F(Faults, TheFlightRecorderOutlivesTheFaultAndSaysWhoWasWhere) {
   options_.recorder = &*table;
   options_.timeout = Seconds(0.5);
   std::atomic<bool> gave_up = false;
-  const Outcome outcome = run(2, [&](World& world) {
+  const Outcome outcome = run(2, [&](World& world) -> Result<void> {
     QD_RETURN_IF_ERROR(reduce(world, 7, "bucket 1"));
     if (world.rank() == Rank{1}) {
       while (!gave_up) std::this_thread::sleep_for(std::chrono::milliseconds(1));
