@@ -152,6 +152,7 @@ Result<void> MpiLink::wait(Transfers& transfers, Watch& watch) {
 }
 
 Result<std::byte*> MpiLink::staging(Bytes bytes) {
+  if (bytes == Bytes(0)) return nullptr;
   if (staging_.bytes() < bytes) {
     staging_ = Lease();  // the old one first: both together are never needed
     QD_ASSIGN_OR_RETURN(staging_, pool_->lease(bytes, MemoryTag::kCommunication, "messages"));

@@ -32,6 +32,10 @@ auto RecordedCommunicator::recorded(const Call& call, Move move) -> decltype(mov
                  FlightEntry{group_.id, sequence_, std::string(call.operation), call.bytes,
                              std::string(call.place), false, monotonic_now().count()});
   }
+  const StopSignal* stop = group_.options->stop;
+  if (stop != nullptr && stop->abort_requested()) {
+    return fail(Code::kAborted, "stopped at once on request before " + describe(call));
+  }
   auto result = move();
   // A failed collective stays open in the ring: it is what this rank was doing.
   if (table != nullptr && result) table->finish(group_.world_rank(), group_.id);
