@@ -134,20 +134,19 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
-/// The largest |actual - expected| relative to the largest |expected|: what rounding in float32
-/// leaves of sums whose terms cancel.
+/// The largest |actual - expected| relative to the largest |expected|, or to 1 where all are
+/// smaller: inputs are of size 1, and where their terms cancel it is their rounding that remains.
 inline double relative_error(const Numbers& actual, const Numbers& expected) {
   QD_CHECK(actual.size() == expected.size());
-  double scale = 0;
+  double scale = 1;
   double error = 0;
   for (std::size_t i = 0; i < actual.size(); ++i) {
     if (!std::isfinite(actual[i])) return HUGE_VAL;
     scale = std::max(scale, std::abs(expected[i]));
     error = std::max(error, std::abs(actual[i] - expected[i]));
   }
-  return error == 0 ? 0 : error / std::max(scale, 1e-30);
+  return error / scale;
 }
-/// As EXPECT: actual agrees with the float64 reference within `tolerance`.
 inline void expect_close(const Numbers& actual, const Numbers& expected, double tolerance,
                          const std::string& what) {
   EXPECT_LE(relative_error(actual, expected), tolerance) << what;
