@@ -57,6 +57,7 @@ struct ControlClient::State {
   Result<void> introduce();
   void listen();
   bool hear(const Json& message);
+  bool hear_all();
   void set_abort(std::string why);
   void send(const Json& message);
 };
@@ -106,11 +107,23 @@ bool ControlClient::State::hear(const Json& message) {
   return false;
 }
 
+/// False once the launcher has said something that none would.
+bool ControlClient::State::hear_all() {
+  bool broken = false;
+  while (const auto message = reader.next(broken)) {
+    if (!hear(*message)) return false;
+  }
+  return !broken;
+}
+
 /// The thread: blocks until the launcher speaks, dies, or the client ends.
 void ControlClient::State::listen() {
   std::optional<Seconds> overdue;
-  bool connected = true;
+  // What came together with the welcome has been read already.
+  bool connected = hear_all();
   while (true) {
+    if (!connected) set_abort("the launcher is gone");
+    if (abort.load() && !overdue) overdue = monotonic_now() + options.abort_grace;
     pollfd waiting[2] = {{wake.get(), POLLIN, 0}, {connected ? socket.get() : -1, POLLIN, 0}};
     if (::poll(waiting, 2, milliseconds_until(overdue)) < 0 && errno != EINTR) return;
     if (waiting[0].revents != 0) return;
@@ -118,16 +131,9 @@ void ControlClient::State::listen() {
       if (options.on_overdue) options.on_overdue();
       return;
     }
-    if (waiting[1].revents != 0) {
-      bool broken = reader.read_from(socket.get()) != LineReader::State::kOpen;
-      bool no_message = false;
-      while (const auto message = reader.next(no_message)) no_message = !hear(*message);
-      if (broken || no_message) {
-        connected = false;
-        set_abort("the launcher is gone");
-      }
-    }
-    if (abort.load() && !overdue) overdue = monotonic_now() + options.abort_grace;
+    if (waiting[1].revents == 0) continue;
+    const bool open = reader.read_from(socket.get()) == LineReader::State::kOpen;
+    connected = hear_all() && open;
   }
 }
 
