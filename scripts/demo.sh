@@ -22,7 +22,7 @@ esac
 
 cd "$repository"
 install_packages build text
-build_targets quadrille_cli
+build_targets quadrille_launcher
 quadrille=$build_folder/bin/quadrille
 
 if [[ ! -s $text ]]; then

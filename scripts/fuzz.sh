@@ -22,6 +22,6 @@ for target in "${targets[@]}"; do
   cmake --build "$build" --target "${target}_fuzz"
   mkdir -p "$build/corpus/$target"
   echo "== $target for $seconds s"
-  "$build/tests/fuzz/${target}_fuzz" -max_total_time="$seconds" -print_final_stats=1 \
+  "$build/bin/${target}_fuzz" -max_total_time="$seconds" -print_final_stats=1 \
     -artifact_prefix="$build/$target-" "$build/corpus/$target" "tests/fuzz/corpus/$target"
 done

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+// The host's name, by which messages say where a rank runs.
+
 #include <string>
 
 namespace quadrille::internal {

@@ -58,8 +58,8 @@ class MetricsWriter {
 };
 
 /// events.jsonl: `{"time", "kind", "rank", ...fields}`. Safe from several threads of one process;
-/// each process of a run appends to the same file in whole lines. An event that cannot be written (full
-/// disk) is lost; the run goes on. Opening cuts the part of a line that a killed writer left.
+/// each process of a run appends to the same file in whole lines. An event that cannot be written
+/// (full disk) is lost; the run goes on. Opening cuts the part of a line that a killed writer left.
 class EventLog {
  public:
   [[nodiscard]] static Result<EventLog> open(const std::string& path);

@@ -5,7 +5,8 @@
 // When a buffer must exist, by instruction index, and where in one arena it can then live.
 // A buffer of life [first, last] may share bytes with any other whose life is disjoint.
 // Source: greedy by size, Pisarchyk & Lee 2020, "Efficient memory management for deep neural net
-// inference", section 5.3 (offset calculation); also by life and by size times life, the smallest wins.
+// inference", section 5.3 (offset calculation); also by life and by size times life, the smallest
+// wins.
 
 #include <cstdint>
 #include <span>
