@@ -33,15 +33,21 @@ struct SamplingOptions {
 /// A model rebuilt from a checkpoint, for inference on one rank.
 class LoadedModel {
  public:
+  /// Reads the parameters and leaves the moments. Errors: those of the checkpoint, of its job and
+  /// of a tokenizer that this version does not have; kExhausted.
   [[nodiscard]] static Result<std::unique_ptr<LoadedModel>> open(const Checkpoint& checkpoint,
                                                                  Device& device);
   ~LoadedModel();
   [[nodiscard]] const Tokenizer& tokenizer() const;
   [[nodiscard]] const TrainingState& state() const;
 
-  /// Streams each sample's bytes as they come: `emit(sample, text)`; returning false stops.
-  /// A prompt longer than the context keeps its end; past the context the window slides.
-  /// Errors: kInvalid (empty prompt of a model without an end-of-text token starts from a newline).
+  /// `emit(sample, text)` gets the samples in order: the first as it comes, token by token (a
+  /// character of several bytes may come in parts); the others, decoded together with it, whole.
+  /// Returning false stops. The window is as long as the training sequences, since later positions
+  /// were never trained: a prompt longer than it keeps its end, and at its end generation goes on
+  /// from its last half. An empty prompt starts from the end-of-text token, or a newline where the
+  /// tokenizer has none.
+  /// Errors: kInvalid for options without a meaning or logits that are not finite.
   [[nodiscard]] Result<void> generate(
       std::string_view prompt, const SamplingOptions& options,
       const std::function<bool(std::int64_t, std::string_view)>& emit);
