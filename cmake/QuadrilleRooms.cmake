@@ -52,6 +52,7 @@ function(quadrille_add_rooms)
     target_include_directories(${target}
       PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
       PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    target_compile_features(${target} PUBLIC cxx_std_20)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:quadrille_flags>)
     foreach(dependency IN LISTS allowed)
       if(TARGET quadrille_${dependency})
