@@ -16,12 +16,12 @@ command -v clang++ > /dev/null || { echo "scripts/fuzz.sh needs clang++ (Debian:
 
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
   -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
-  -DQUADRILLE_BUILD_TESTS=OFF -DQUADRILLE_BUILD_FUZZERS=ON \
+  -DQUADRILLE_BUILD_TESTS=OFF -DQUADRILLE_BUILD_FUZZERS=ON -DQUADRILLE_WARNINGS_AS_ERRORS=OFF \
   -DQUADRILLE_SANITIZE=fuzzer-no-link,address,undefined > /dev/null
 for target in "${targets[@]}"; do
   cmake --build "$build" --target "${target}_fuzz"
   mkdir -p "$build/corpus/$target"
   echo "== $target for $seconds s"
-  "$build/bin/${target}_fuzz" -max_total_time="$seconds" -print_final_stats=1 \
+  UBSAN_OPTIONS=halt_on_error=1 "$build/bin/${target}_fuzz" -max_total_time="$seconds" -print_final_stats=1 \
     -artifact_prefix="$build/$target-" "$build/corpus/$target" "tests/fuzz/corpus/$target"
 done

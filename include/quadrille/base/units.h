@@ -67,7 +67,7 @@ constexpr Bytes operator""_GiB(unsigned long long n) {
 /// "17 B", "1.5 KiB", "3.2 GiB".
 [[nodiscard]] std::string to_text(Bytes bytes);
 
-/// A duration as arithmetic; clocks are in time.h.
+/// A duration as arithmetic; monotonic_now() reads the clock.
 class Seconds {
  public:
   constexpr Seconds() = default;
