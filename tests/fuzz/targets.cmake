@@ -3,7 +3,20 @@
 # by coverage (CMakeLists.txt).
 set(QUADRILLE_FUZZ_TARGETS
   "job : config"
+  "manifest : checkpoint"
+  "safetensors : checkpoint"
+  "tokens : data"
 )
+
+# A target without a row would never run.
+file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_LIST_DIR} ${CMAKE_CURRENT_LIST_DIR}/*_fuzz.cc)
+foreach(source IN LISTS sources)
+  string(REGEX REPLACE "_fuzz\\.cc$" "" name ${source})
+  if(NOT "${QUADRILLE_FUZZ_TARGETS}" MATCHES "(^|;)${name} : ")
+    message(FATAL_ERROR "tests/fuzz/${source} has no row in tests/fuzz/targets.cmake")
+  endif()
+endforeach()
+unset(sources)
 
 # Sets `name` and `rooms` (as targets) from a line of the table.
 macro(quadrille_fuzz_target line)
