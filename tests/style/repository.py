@@ -7,7 +7,8 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CODE_FOLDERS = ("include", "src", "launcher", "tests", "benchmarks", "examples")
-GENERATED = ("build", "runs", "data", ".git", ".cache", "__pycache__")
+GENERATED = ("build", "runs", "data", ".git", ".cache")
+NOT_WRITTEN = ("__pycache__", "corpus")  # corpus: inputs of fuzz targets, any bytes
 
 
 def files(*suffixes, folders=CODE_FOLDERS):
@@ -25,7 +26,7 @@ def all_text_files():
     suffixes = {".h", ".cc", ".cu", ".md", ".cmake", ".py", ".sh", ".json", ".txt", ".in", ""}
     for path in sorted(ROOT.rglob("*")):
         parts = path.relative_to(ROOT).parts
-        if parts[0] in GENERATED or parts[0].startswith("build") or "__pycache__" in parts:
+        if parts[0] in GENERATED or parts[0].startswith("build") or set(NOT_WRITTEN) & set(parts):
             continue
         if parts[:3] == ("tests", "fuzz", "corpus"):
             continue
