@@ -5,11 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
-#include <optional>
 
 #include "quadrille/base/check.h"
 #include "quadrille/base/text.h"
+#include "quadrille/config/model_shapes.h"
 
 namespace quadrille::internal {
 namespace {
@@ -104,13 +103,35 @@ Result<void> check_micro_batch(const JobSpec& job, const std::vector<std::int64_
                   fmt::format("\"auto\" or one of {}", list_text(divisors(share, share)))));
 }
 
+/// Sizes beyond every machine are refused before they can overflow an exact count.
+Result<void> check_magnitude(const JobSpec& job) {
+  constexpr double kBytesMost = 1e17;
+  const ModelSpec& model = job.model;
+  const auto parameters = checked_parameter_count(model);
+  const double states = parameters ? 16.0 * static_cast<double>(*parameters) : 2 * kBytesMost;
+  const auto real = [](std::int64_t number) { return static_cast<double>(number); };
+  const double sequence = real(job.training.sequence);
+  const double tokens =
+      std::max(sequence * real(std::max<std::int64_t>(job.training.micro_batch, 1)),
+               real(kForwardTokensMost));
+  const double per_token =
+      real(model.layers + 2) *
+      (16.0 * real(model.hidden) + 4.0 * real(model.ffn) + 8.0 * real(model.heads));
+  const double activations = 4.0 * tokens * per_token + 64.0 * real(model.vocab);
+  if (states + activations <= kBytesMost) return {};
+  return fail(Code::kExhausted,
+              fmt::format("the job would need more than {:.0e} bytes of memory on each rank, more "
+                          "than any machine has; check model and training.sequence",
+                          kBytesMost));
+}
+
 /// The layouts in the order of preference.
-std::vector<LayoutCandidate> candidates_of(const JobSpec& job,
+std::vector<LayoutCandidate> candidates_of(const JobSpec& job, bool processes,
                                            const std::vector<std::int64_t>& all_ranks) {
   std::vector<LayoutCandidate> all;
   for (const std::int64_t ranks : all_ranks) {
     for (const std::int64_t micro_batch : micro_batch_candidates(job.training, ranks)) {
-      all.push_back({static_cast<int>(ranks), micro_batch});
+      all.push_back({static_cast<int>(ranks), micro_batch, processes});
     }
   }
   return all;
@@ -132,12 +153,12 @@ std::string what_would_fit(const JobSpec& job, const MachineFacts& machine,
   const std::int64_t share = job.training.global_batch / tried.ranks;
   const Bytes available = available_to_rank(job, machine, tried.ranks);
   for (const std::int64_t micro_batch : divisors(share, tried.micro_batch - 1)) {
-    if (fits(rank_memory(job, {tried.ranks, micro_batch}), available)) {
+    if (fits(rank_memory(job, {tried.ranks, micro_batch, tried.processes}), available)) {
       return fmt::format("training.micro_batch {} would fit", micro_batch);
     }
   }
   for (const std::int64_t ranks : divisors(job.training.global_batch, tried.ranks - 1)) {
-    const LayoutCandidate fewer{static_cast<int>(ranks), 1};
+    const LayoutCandidate fewer{static_cast<int>(ranks), 1, tried.processes};
     if (fits(rank_memory(job, fewer), available_to_rank(job, machine, fewer.ranks))) {
       return fmt::format("{} rank{} with training.micro_batch 1 would fit", ranks,
                          ranks == 1 ? "" : "s");
@@ -209,11 +230,13 @@ Bytes available_to_rank(const JobSpec& job, const MachineFacts& machine, int ran
 
 Result<LayoutChoice> choose_layout(const JobSpec& job, const MachineFacts& machine) {
   QD_RETURN_IF_ERROR(check_counts(job));
+  QD_RETURN_IF_ERROR(check_magnitude(job));
   const std::vector<std::int64_t> all_ranks = rank_candidates(job, machine);
   QD_CHECK(!all_ranks.empty());
   QD_RETURN_IF_ERROR(check_micro_batch(job, all_ranks));
 
-  const std::vector<LayoutCandidate> candidates = candidates_of(job, all_ranks);
+  const std::vector<LayoutCandidate> candidates =
+      candidates_of(job, machine.backend == "mpi", all_ranks);
   QD_CHECK(!candidates.empty());
   for (const LayoutCandidate& layout : candidates) {
     RankMemory memory = rank_memory(job, layout);

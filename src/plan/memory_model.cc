@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/memory_model.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "quadrille/base/check.h"
 #include "quadrille/config/model_shapes.h"
 #include "quadrille/plan/activation_arena.h"
@@ -14,6 +17,7 @@ constexpr std::int64_t kAlignment = 64;
 constexpr std::int64_t kFp32Bytes = 4;
 constexpr std::int64_t kTokenIdBytes = 4;
 constexpr std::int64_t kStatesPerParameter = 3;  // value, first and second moment
+constexpr Bytes kMessage = 1_MiB;                // the longest that ranks send each other
 
 Bytes aligned(Bytes bytes) {
   return Bytes((bytes.count() + kAlignment - 1) / kAlignment * kAlignment);
@@ -44,6 +48,41 @@ Bytes batch_bytes(const JobSpec& job, std::int64_t micro_batch) {
   return ids * 2 + Bytes(kAlignment);
 }
 
+/// Each gradient's sum of squares, in float64.
+Bytes norm_bytes(const ModelSpec& model) {
+  return Bytes(8) * static_cast<std::int64_t>(parameter_shapes(model).size());
+}
+
+/// A checkpoint is copied aside before it is written. Its tensors, a parameter and its two moments
+/// one after the other, are dealt to the ranks in contiguous runs: a tensor belongs to the rank in
+/// whose part of the bytes its middle lies. This is the largest rank's.
+Bytes checkpoint_staging_bytes(const ModelSpec& model, int ranks) {
+  const Bytes total = Bytes(kFp32Bytes * kStatesPerParameter) * parameter_count(model);
+  std::vector<Bytes> shares(static_cast<std::size_t>(ranks));
+  Bytes before;
+  for (const ParameterShape& shape : parameter_shapes(model)) {
+    const Bytes bytes = Bytes(kFp32Bytes) * shape.elements();
+    for (std::int64_t state = 0; state < kStatesPerParameter; ++state) {
+      const auto middle = static_cast<__int128>(before.count() + bytes.count() / 2);
+      shares[static_cast<std::size_t>(middle * ranks / (total.count() + 1))] += bytes;
+      before += bytes;
+    }
+  }
+  return *std::max_element(shares.begin(), shares.end());
+}
+
+/// Ranks that are processes receive the peers' parts of a bucket before they sum them: a part is a
+/// bucket's share of one rank, or a message where that is less. A bucket holds at least one
+/// gradient whole.
+Bytes message_staging_bytes(const JobSpec& job, int ranks) {
+  Bytes bucket = job.communication.bucket;
+  for (const ParameterShape& shape : parameter_shapes(job.model)) {
+    bucket = std::max(bucket, aligned(Bytes(kFp32Bytes) * shape.elements()));
+  }
+  const Bytes part((bucket.count() + ranks - 1) / ranks);
+  return aligned(std::min(part, kMessage)) * (ranks - 1);
+}
+
 }  // namespace
 
 Bytes RankMemory::total() const {
@@ -62,11 +101,10 @@ RankMemory rank_memory(const JobSpec& job, const LayoutCandidate& candidate) {
   memory.by_tag["gradient"] = parameters;
   memory.by_tag["optimizer"] = parameters * 2;
   memory.by_tag["activation"] = memory.activation_arena;
-  // A checkpoint is copied aside before it is written; each rank holds its share of it.
-  const Bytes staged = parameters * kStatesPerParameter;
   memory.by_tag["communication"] =
-      aligned(Bytes((staged.count() + candidate.ranks - 1) / candidate.ranks));
-  memory.by_tag["workspace"] = batch_bytes(job, candidate.micro_batch);
+      candidate.processes ? message_staging_bytes(job, candidate.ranks) : Bytes(0);
+  memory.by_tag["workspace"] = batch_bytes(job, candidate.micro_batch) + norm_bytes(job.model) +
+                               checkpoint_staging_bytes(job.model, candidate.ranks);
   return memory;
 }
 

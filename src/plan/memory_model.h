@@ -18,6 +18,7 @@ namespace quadrille::internal {
 struct LayoutCandidate {
   int ranks = 1;
   std::int64_t micro_batch = 1;
+  bool processes = false;  ///< Ranks are processes, not threads.
 };
 
 struct RankMemory {

@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <limits>
-
 #include "plan/program_json.h"
 #include "quadrille/config/job_reader.h"
 #include "quadrille/config/model_shapes.h"
