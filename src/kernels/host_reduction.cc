@@ -16,30 +16,26 @@ HWY_BEFORE_NAMESPACE();
 namespace quadrille::internal {
 namespace HWY_NAMESPACE {
 
-// Rows that are summed before they join the total: a sum of sums loses fewer digits than one chain.
-constexpr std::int64_t kRowsOfPartialSum = 64;
-
-/// Columns [i, i + Lanes) of the sums.
-template <class D>
-HWY_INLINE void sum_columns(D d, const float* dy, std::int64_t rows, std::int64_t columns,
-                            float* sums) {
-  auto total = hn::LoadU(d, sums);
-  for (std::int64_t first = 0; first < rows; first += kRowsOfPartialSum) {
-    auto partial = hn::Zero(d);
-    const std::int64_t last = std::min(rows, first + kRowsOfPartialSum);
-    for (std::int64_t row = first; row < last; ++row) {
-      partial = hn::Add(partial, hn::LoadU(d, dy + row * columns));
-    }
-    total = hn::Add(total, partial);
-  }
-  hn::StoreU(total, d, sums);
+/// sums[i] += column i of four rows.
+HWY_INLINE void add_four_rows(const float* dy, std::int64_t columns, float* sums) {
+  for_lanes(columns, [=](auto d, std::int64_t i) HWY_ATTR {
+    const auto first = hn::Add(hn::LoadU(d, dy + i), hn::LoadU(d, dy + columns + i));
+    const auto second =
+        hn::Add(hn::LoadU(d, dy + 2 * columns + i), hn::LoadU(d, dy + 3 * columns + i));
+    hn::StoreU(hn::Add(hn::LoadU(d, sums + i), hn::Add(first, second)), d, sums + i);
+  });
 }
 
-void column_sums_block(const float* dy, std::int64_t rows, std::int64_t columns, float* sums,
-                       std::int64_t first, std::int64_t count) {
-  for_lanes(count, [=](auto d, std::int64_t i) HWY_ATTR {
-    sum_columns(d, dy + first + i, rows, columns, sums + first + i);
-  });
+/// sums [columns] += the columns of `rows` rows.
+void column_sums_block(const float* dy, std::int64_t rows, std::int64_t columns, float* sums) {
+  std::int64_t row = 0;
+  for (; row + 4 <= rows; row += 4) add_four_rows(dy + row * columns, columns, sums);
+  for (; row < rows; ++row) {
+    const float* source = dy + row * columns;
+    for_lanes(columns, [=](auto d, std::int64_t i) HWY_ATTR {
+      hn::StoreU(hn::Add(hn::LoadU(d, sums + i), hn::LoadU(d, source + i)), d, sums + i);
+    });
+  }
 }
 
 double sum_of_squares_block(const float* x, std::int64_t count) {
@@ -108,11 +104,21 @@ HWY_EXPORT(count_nonfinite_block);
 HWY_EXPORT(sum_in_order_block);
 
 void host_add_column_sums(const float* dy, std::int64_t rows, std::int64_t columns, float* sums) {
-  // 64 columns are four cache lines of each row; a column's sum is the same wherever it is cut.
-  constexpr std::int64_t kColumns = 64;
-  parallel_blocks(columns, kColumns, [=](std::int64_t first, std::int64_t count) {
-    HWY_DYNAMIC_DISPATCH(column_sums_block)(dy, rows, columns, sums, first, count);
+  // Each block of rows has sums of its own: memory is read in order, and a sum of sums loses fewer
+  // digits than one chain. At most 64 blocks, by extents alone.
+  constexpr std::int64_t kLeastRows = 32;
+  constexpr std::int64_t kMostBlocks = 64;
+  const std::int64_t block = std::max(kLeastRows, (rows + kMostBlocks - 1) / kMostBlocks);
+  const std::int64_t blocks = (rows + block - 1) / block;
+  thread_local std::vector<float> scratch;  // [blocks, columns]
+  scratch.resize(static_cast<std::size_t>(blocks * columns));
+  float* partial = scratch.data();
+  parallel_blocks(rows, block, [=](std::int64_t first, std::int64_t count) {
+    float* own = partial + first / block * columns;
+    std::fill_n(own, columns, 0.0F);
+    HWY_DYNAMIC_DISPATCH(column_sums_block)(dy + first * columns, count, columns, own);
   });
+  HWY_DYNAMIC_DISPATCH(column_sums_block)(partial, blocks, columns, sums);
 }
 
 double host_sum_of_squares(const float* x, std::int64_t count) {
