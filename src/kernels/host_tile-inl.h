@@ -100,18 +100,55 @@ HWY_INLINE void pack_rows(const HeadRows& rows, float* target) {
   std::fill(target + rows.count * wide, target + padded(rows.count, kTile) * wide, 0.0F);
 }
 
+/// Rows [0, 4) of `width` floats into columns [0, 4) of target [width, kTile], times `factor`. A
+/// template with unqualified calls, so that the one-lane target can leave the vector code out.
+template <class D>
+HWY_INLINE void transpose_four(D d, const HeadRows& rows, float factor, float* target) {
+  std::int64_t k = 0;
+  if constexpr (HWY_TARGET != HWY_SCALAR) {
+    const auto scale = hn::Set(d, factor);
+    for (; k + 4 <= rows.width; k += 4) {
+      const auto load = [&](std::int64_t row) HWY_ATTR {
+        return hn::Mul(hn::LoadU(d, rows.data + row * rows.row + k), scale);
+      };
+      const auto row0 = load(0);
+      const auto row1 = load(1);
+      const auto row2 = load(2);
+      const auto row3 = load(3);
+      const auto low02 = InterleaveLower(d, row0, row2);   // 00 20 01 21
+      const auto low13 = InterleaveLower(d, row1, row3);   // 10 30 11 31
+      const auto high02 = InterleaveUpper(d, row0, row2);  // 02 22 03 23
+      const auto high13 = InterleaveUpper(d, row1, row3);  // 12 32 13 33
+      float* out = target + k * kTile;
+      hn::StoreU(InterleaveLower(d, low02, low13), d, out);
+      hn::StoreU(InterleaveUpper(d, low02, low13), d, out + kTile);
+      hn::StoreU(InterleaveLower(d, high02, high13), d, out + 2 * kTile);
+      hn::StoreU(InterleaveUpper(d, high02, high13), d, out + 3 * kTile);
+    }
+  }
+  for (; k < rows.width; ++k) {
+    for (std::int64_t i = 0; i < 4; ++i) {
+      target[k * kTile + i] = rows.data[i * rows.row + k] * factor;
+    }
+  }
+}
+
 /// target [tiles, width, kTile]: each tile of kTile rows transposed and scaled, zeros after the
 /// last.
 HWY_INLINE void pack_transposed(const HeadRows& rows, float factor, float* target) {
   for (std::int64_t first = 0; first < rows.count; first += kTile) {
     float* tile = target + first * rows.width;
     const std::int64_t here = std::min(kTile, rows.count - first);
-    for (std::int64_t i = 0; i < here; ++i) {
+    if (here < kTile) std::fill_n(tile, rows.width * kTile, 0.0F);
+    std::int64_t i = 0;
+    for (; i + 4 <= here; i += 4) {
+      HeadRows four = rows;
+      four.data += (first + i) * rows.row;
+      transpose_four(hn::CappedTag<float, 4>(), four, factor, tile + i);
+    }
+    for (; i < here; ++i) {
       const float* source = rows.data + (first + i) * rows.row;
       for (std::int64_t k = 0; k < rows.width; ++k) tile[k * kTile + i] = source[k] * factor;
-    }
-    for (std::int64_t i = here; i < kTile; ++i) {
-      for (std::int64_t k = 0; k < rows.width; ++k) tile[k * kTile + i] = 0;
     }
   }
 }
