@@ -120,9 +120,12 @@ std::optional<Error> MpiLink::lost(const std::vector<Rank>& missing) {
     const Peer& peer = peers_[static_cast<std::size_t>(r)];
     if (!peer.departed || peer.departure.code < 0) continue;
     const std::string message(peer.departure.message.data());
-    // A rank that was stopped by another's failure passes on that rank's cause.
-    const bool own = peer.departure.code != static_cast<std::int32_t>(Code::kAborted);
-    return Error{Code::kAborted, own ? fmt::format("rank {} failed: {}", r, message) : message, {}};
+    const auto code = static_cast<Code>(peer.departure.code);
+    // A rank that gave up because of another passes on what it knows of that one.
+    if (code == Code::kAborted || code == Code::kTimeout || code == Code::kUnavailable) {
+      return Error{code, message, {}};
+    }
+    return Error{Code::kAborted, fmt::format("rank {} failed: {}", r, message), {}};
   }
   std::vector<Rank> gone;
   for (const Rank rank : missing) {

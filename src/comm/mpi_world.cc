@@ -76,12 +76,10 @@ Result<void> run_mpi(const WorldOptions& options, const RankBody& body) {
   if (table != nullptr) table->set_process(link->rank(), getpid());
   internal::MpiWorld world(*link);
   auto result = body(world);
+  // The cause first: a peer that finds this rank gone must know why.
+  if (!result) link->fail_with(result.error());
   if (table != nullptr) table->set_returned(link->rank());
-  if (result) {
-    result = link->finish(world.everyone());
-  } else {
-    link->fail_with(result.error());
-  }
+  if (result) result = link->finish(world.everyone());
   // After a failure MPI may still hold addresses inside the link until the process ends.
   if (!result) (void)link.release();
   return result;
