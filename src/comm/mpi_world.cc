@@ -27,7 +27,7 @@ class MpiWorld final : public World {
     auto group = make_group(everyone, *this, link.options());
     QD_CHECK(group.has_value());
     everyone_ = *group;
-    whole_ = &communicator(*std::move(group));
+    whole_ = &communicator_of(*std::move(group));
   }
 
   Rank rank() const override { return link_.rank(); }
@@ -36,7 +36,13 @@ class MpiWorld final : public World {
   int ranks_on_host() const override { return link_.ranks_on_host(); }
   std::string host() const override { return host_; }
   std::string_view backend() const override { return "mpi"; }
-  Bytes staging() const override { return link_.staging_bytes(); }
+  Bytes staging() const override {
+    Bytes total = link_.staging_bytes();
+    for (const auto& [members, communicator] : communicators_) {
+      total += communicator->bounce_bytes();
+    }
+    return total;
+  }
   Communicator& whole() override { return *whole_; }
   [[nodiscard]] const Group& everyone() const { return everyone_; }
 
@@ -44,11 +50,11 @@ class MpiWorld final : public World {
     ++groups_asked_;  // on every rank alike, whatever comes of it
     QD_RETURN_IF_ERROR(agree_on_group(*this, members));
     QD_ASSIGN_OR_RETURN(Group group, make_group(members, *this, link_.options()));
-    return &communicator(std::move(group));
+    return &communicator_of(std::move(group));
   }
 
  private:
-  Communicator& communicator(Group group) {
+  Communicator& communicator_of(Group group) {
     std::unique_ptr<MpiCommunicator>& found = communicators_[group.members];
     if (found == nullptr) {
       found = std::make_unique<MpiCommunicator>(std::move(group), link_, groups_asked_);

@@ -42,6 +42,37 @@ auto RecordedCommunicator::recorded(const Call& call, Move move) -> decltype(mov
   return result;
 }
 
+template <class Move>
+Result<void> RecordedCommunicator::reach(Stream& stream, const TensorView& tensor, Move move) {
+  if (tensor.empty() || stream.device().host_addressable()) {
+    QD_RETURN_IF_ERROR(stream.synchronize());
+    return move(stream, tensor);
+  }
+  QD_ASSIGN_OR_RETURN(const TensorView copy, bounce_view(tensor));
+  const std::span<std::byte> bytes(static_cast<std::byte*>(copy.address()),
+                                   static_cast<std::size_t>(copy.bytes().count()));
+  stream.download(tensor, bytes);
+  QD_RETURN_IF_ERROR(stream.synchronize());
+  QD_RETURN_IF_ERROR(move(*bounce_.stream, copy));
+  stream.upload(bytes, tensor);
+  return {};
+}
+
+Result<TensorView> RecordedCommunicator::bounce_view(const TensorView& tensor) {
+  if (bounce_.device == nullptr) {
+    bounce_.device = make_host_device();
+    bounce_.stream = bounce_.device->make_stream();
+    QD_ASSIGN_OR_RETURN(bounce_.pool,
+                        Pool::create({bounce_.device.get(), Bytes(0), "copies for peers"}));
+  }
+  if (bounce_.lease.bytes() < tensor.bytes()) {
+    bounce_.lease = Lease();
+    QD_ASSIGN_OR_RETURN(bounce_.lease,
+                        bounce_.pool->lease(tensor.bytes(), MemoryTag::kCommunication, "tensor"));
+  }
+  return bounce_.lease.view(tensor.dtype(), tensor.shape());
+}
+
 Result<Lease> RecordedCommunicator::lease(Pool& pool, Bytes bytes, MemoryTag tag,
                                           std::string_view what) {
   const Call call{"lease", bytes.count(), what, -1};
@@ -56,8 +87,9 @@ Result<void> RecordedCommunicator::all_reduce(CollectiveScope& scope, Stream& st
   QD_RETURN_IF_ERROR(check_sum(call, tensor));
   return recorded(call, [&]() -> Result<void> {
     if (size() == 1) return {};
-    QD_RETURN_IF_ERROR(stream.synchronize());
-    return move_all_reduce(call, stream, tensor);
+    return reach(stream, tensor, [&](Stream& on, const TensorView& reached) {
+      return move_all_reduce(call, on, reached);
+    });
   });
 }
 
@@ -67,8 +99,9 @@ Result<void> RecordedCommunicator::reduce_scatter(CollectiveScope& scope, Stream
   QD_RETURN_IF_ERROR(check_sum(call, tensor));
   return recorded(call, [&]() -> Result<void> {
     if (size() == 1) return {};
-    QD_RETURN_IF_ERROR(stream.synchronize());
-    return move_reduce_scatter(call, stream, tensor);
+    return reach(stream, tensor, [&](Stream& on, const TensorView& reached) {
+      return move_reduce_scatter(call, on, reached);
+    });
   });
 }
 
@@ -77,8 +110,9 @@ Result<void> RecordedCommunicator::all_gather(CollectiveScope& scope, Stream& st
   const Call call = call_of("all_gather", scope, tensor);
   return recorded(call, [&]() -> Result<void> {
     if (size() == 1) return {};
-    QD_RETURN_IF_ERROR(stream.synchronize());
-    return move_all_gather(call, stream, tensor);
+    return reach(stream, tensor, [&](Stream& on, const TensorView& reached) {
+      return move_all_gather(call, on, reached);
+    });
   });
 }
 
@@ -92,8 +126,9 @@ Result<void> RecordedCommunicator::broadcast(CollectiveScope& scope, Stream& str
   call.root = root.value;
   return recorded(call, [&]() -> Result<void> {
     if (size() == 1) return {};
-    QD_RETURN_IF_ERROR(stream.synchronize());
-    return move_broadcast(call, stream, tensor);
+    return reach(stream, tensor, [&](Stream& on, const TensorView& reached) {
+      return move_broadcast(call, on, reached);
+    });
   });
 }
 

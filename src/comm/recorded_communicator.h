@@ -38,6 +38,9 @@ class RecordedCommunicator : public Communicator {
   [[nodiscard]] Result<std::vector<std::string>> gather_bytes(CollectiveScope& scope,
                                                               std::string_view mine) final;
 
+  /// Host memory held to carry tensors of devices that the host cannot touch.
+  [[nodiscard]] Bytes bounce_bytes() const { return bounce_.lease.bytes(); }
+
  protected:
   // The data's way, called on groups of at least two with a call that was counted and recorded.
   // Tensors are on the host and what the stream was doing to them is done.
@@ -59,8 +62,22 @@ class RecordedCommunicator : public Communicator {
   template <class Move>
   auto recorded(const Call& call, Move move) -> decltype(move());
 
+  /// Moves the tensor in place, or a host copy of it, back and forth.
+  template <class Move>
+  [[nodiscard]] Result<void> reach(Stream& stream, const TensorView& tensor, Move move);
+  [[nodiscard]] Result<TensorView> bounce_view(const TensorView& tensor);
+
+  /// Made when first needed; grows to the largest tensor.
+  struct Bounce {
+    std::unique_ptr<Device> device;
+    std::unique_ptr<Stream> stream;
+    std::unique_ptr<Pool> pool;
+    Lease lease;
+  };
+
   Group group_;
   std::uint64_t sequence_ = 0;
+  Bounce bounce_;
 };
 
 /// Rank `rank`'s shard of the flattened tensor.

@@ -29,7 +29,7 @@ class ThreadWorld final : public World {
     for (int r = 0; r < hub.ranks(); ++r) everyone.push_back(Rank{r});
     auto group = make_group(everyone, *this, hub.options());
     QD_CHECK(group.has_value());
-    whole_ = &communicator(*std::move(group));
+    whole_ = &communicator_of(*std::move(group));
   }
 
   Rank rank() const override { return rank_; }
@@ -38,17 +38,23 @@ class ThreadWorld final : public World {
   int ranks_on_host() const override { return hub_.ranks(); }
   std::string host() const override { return host_; }
   std::string_view backend() const override { return "threads"; }
-  Bytes staging() const override { return Bytes(0); }
+  Bytes staging() const override {
+    Bytes total;
+    for (const auto& [members, communicator] : communicators_) {
+      total += communicator->bounce_bytes();
+    }
+    return total;
+  }
   Communicator& whole() override { return *whole_; }
 
   Result<Communicator*> group(std::span<const Rank> members) override {
     QD_RETURN_IF_ERROR(agree_on_group(*this, members));
     QD_ASSIGN_OR_RETURN(Group group, make_group(members, *this, hub_.options()));
-    return &communicator(std::move(group));
+    return &communicator_of(std::move(group));
   }
 
  private:
-  Communicator& communicator(Group group) {
+  Communicator& communicator_of(Group group) {
     std::unique_ptr<ThreadCommunicator>& found = communicators_[group.members];
     if (found == nullptr) {
       ThreadMeeting& meeting = hub_.meeting(group.members);

@@ -50,9 +50,9 @@ class Cases {
   Cases(World& world, Communicator& group, std::vector<Rank> members)
       : world_(world), group_(group), members_(std::move(members)) {}
 
-  Result<void> run(std::int64_t elements) {
+  Result<void> run(std::int64_t elements, const DeviceMaker& make_device) {
     elements_ = elements;
-    auto device = make_host_device();
+    auto device = make_device();
     auto stream = device->make_stream();
     QD_ASSIGN_OR_RETURN(auto pool, Pool::create({device.get(), Bytes(0), "test"}));
     QD_ASSIGN_OR_RETURN(const Lease lease,
@@ -129,10 +129,10 @@ Result<void> expect(bool condition, std::string_view what) {
 
 std::vector<std::int64_t> case_sizes() { return {0, 1, 2, 3, 7, 64, 1009, 16411, 300007}; }
 
-Result<void> check_collectives(World& world, Communicator& group,
-                               const std::vector<Rank>& members) {
+Result<void> check_collectives(World& world, Communicator& group, const std::vector<Rank>& members,
+                               const DeviceMaker& make_device) {
   Cases cases(world, group, members);
-  for (const std::int64_t size : case_sizes()) QD_RETURN_IF_ERROR(cases.run(size));
+  for (const std::int64_t size : case_sizes()) QD_RETURN_IF_ERROR(cases.run(size, make_device));
   return {};
 }
 

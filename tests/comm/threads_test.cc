@@ -9,6 +9,7 @@
 
 #include "comm/collective_cases.h"
 #include "quadrille/comm/world.h"
+#include "support/guarded_device.h"
 
 namespace quadrille {
 namespace {
@@ -60,6 +61,17 @@ TEST(ThreadWorld, RefusesAGroupThatItsMembersSeeDifferently) {
   });
   EXPECT_TRUE(result.has_value());
   EXPECT_EQ(refused, 1) << "ranks 0 and 1 agree with each other, rank 2 does not";
+}
+
+TEST(ThreadWorld, CarriesTensorsThatTheHostCannotTouchAsCopiesWithTheSameBits) {
+  const auto result = run_threads(3, {}, [](World& world) -> Result<void> {
+    const std::vector<Rank> everyone = {Rank{0}, Rank{1}, Rank{2}};
+    QD_RETURN_IF_ERROR(
+        testing::check_collectives(world, world.whole(), everyone, testing::make_guarded_device));
+    if (world.staging() > Bytes(0)) return {};
+    return fail(Code::kCorrupt, "no copy was made");
+  });
+  EXPECT_TRUE(result.has_value()) << result.error().message;
 }
 
 TEST(ThreadWorld, RefusesToSumWhatIsNotF32) {

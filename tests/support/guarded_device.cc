@@ -201,6 +201,7 @@ class GuardedStream final : public Stream {
 class GuardedDevice final : public Device {
  public:
   DeviceKind kind() const override { return DeviceKind::kHost; }
+  bool host_addressable() const override { return false; }
   std::string name() const override { return "guarded"; }
   Result<void*> allocate(Bytes bytes) override {
     QD_CHECK(bytes >= Bytes(0));

@@ -64,6 +64,9 @@ class Device {
  public:
   virtual ~Device() = default;
   [[nodiscard]] virtual DeviceKind kind() const = 0;
+  /// Whether any thread of this process may touch its memory at any time. Collectives of host ranks
+  /// then read it in place; where not, they go through a copy.
+  [[nodiscard]] virtual bool host_addressable() const { return kind() == DeviceKind::kHost; }
   [[nodiscard]] virtual std::string name() const = 0;
   /// Zero-filled, aligned to 64 bytes (huge pages asked for from 2 MiB up). Errors: kExhausted.
   [[nodiscard]] virtual Result<void*> allocate(Bytes bytes) = 0;
