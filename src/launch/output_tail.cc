@@ -63,12 +63,12 @@ std::int64_t file_bytes(const std::string& path) {
 
 std::vector<std::string> last_lines(const TailQuestion& question) {
   std::vector<TaggedLine> lines = read_tail(question);
-  const auto is_its = [&question](const TaggedLine& line) {
-    return question.rank && line.rank == question.rank->value;
-  };
-  if (std::any_of(lines.begin(), lines.end(), is_its)) {
+  const bool any_tagged = std::any_of(lines.begin(), lines.end(),
+                                      [](const TaggedLine& line) { return line.rank.has_value(); });
+  if (question.rank && (any_tagged || question.only_tagged)) {
+    const int wanted = question.rank->value;
     lines.erase(std::remove_if(lines.begin(), lines.end(),
-                               [&is_its](const TaggedLine& line) { return !is_its(line); }),
+                               [wanted](const TaggedLine& line) { return line.rank != wanted; }),
                 lines.end());
   }
   std::vector<std::string> texts;

@@ -17,7 +17,8 @@ namespace quadrille::internal {
 struct TailQuestion {
   std::string path;
   std::int64_t from_byte = 0;  ///< What lies before belongs to an earlier launch.
-  std::optional<Rank> rank;    ///< Only lines with its tag, where there are any.
+  std::optional<Rank> rank;    ///< Its lines where lines have tags, all where none has.
+  bool only_tagged = false;    ///< With `rank`: lines without tags are nobody's and left out.
   std::size_t most = 20;
 };
 

@@ -28,12 +28,16 @@ using internal::RankBook;
 constexpr int kTickMilliseconds = 50;
 constexpr int kSavedExitCode = 75;
 constexpr int kHostLostExitCode = 205;  // mpirun's, for a remote daemon that is gone
-// From the abort: ranks end by themselves, then are told by signals, then are killed. The sum
-// stays below 3 seconds; mpirun needs one after its SIGTERM to end ranks on other hosts.
-constexpr Seconds kTerminateAfter(1.2);
-constexpr Seconds kKillAfter(2.6);
-constexpr Seconds kTerminateAtOnceAfter(0.2);
-constexpr Seconds kKillAtOnceAfter(1.4);
+// From the abort: ranks end by themselves; then those of this host are killed, which makes mpirun
+// end the rest and itself (it is not to be disturbed in that: it takes a second); then the child
+// is told to end, then killed. All within 3 seconds.
+struct AbortTimes {
+  Seconds kill_ranks;
+  Seconds terminate_child;
+  Seconds kill_child;
+};
+constexpr AbortTimes kAfterFailure{Seconds(1.2), Seconds(2.2), Seconds(2.8)};
+constexpr AbortTimes kAfterSecondSignal{Seconds(0.2), Seconds(1.4), Seconds(2.0)};
 /// For the processes after their ranks have finished, and for ranks after mpirun has ended.
 constexpr Seconds kLingerMost(10);
 constexpr Seconds kOrphanGrace(0.5);
@@ -145,16 +149,14 @@ void Supervision::kill_local_ranks() const {
 
 void Supervision::enforce_abort() {
   if (!abort_since_) return;
+  const AbortTimes& times = by_signal_ ? kAfterSecondSignal : kAfterFailure;
   const Seconds since = monotonic_now() - *abort_since_;
-  const Seconds terminate = by_signal_ ? kTerminateAtOnceAfter : kTerminateAfter;
-  const Seconds kill = by_signal_ ? kKillAtOnceAfter : kKillAfter;
-  if (since >= terminate && !was_signalled_) {
+  if (since >= times.kill_ranks) kill_local_ranks();
+  if (since >= times.terminate_child && !was_signalled_) {
     was_signalled_ = true;
-    // Where ranks are processes of their own they end first, so that mpirun can clean up.
-    if (request_.backend == "mpi") kill_local_ranks();
     child_->signal_group(SIGTERM);
   }
-  if (since >= kill) child_->signal_group(SIGKILL);
+  if (since >= times.kill_child) child_->signal_group(SIGKILL);
 }
 
 void Supervision::enforce_other_deadlines() {
@@ -249,15 +251,23 @@ void Supervision::wait_for_orphans() {
   }
 }
 
+/// The failing rank's own words on the terminal, else in its log, else what anyone said.
 std::vector<std::string> Supervision::tail() const {
   const std::optional<Rank> rank = book_.failure() ? book_.failure()->rank : std::nullopt;
-  auto lines = internal::last_lines({.path = request_.paths.output(),
-                                     .from_byte = output_start_,
-                                     .rank = rank,
-                                     .most = request_.last_lines});
-  if (!lines.empty() || !rank) return lines;
-  return internal::last_lines(
-      {.path = request_.paths.rank_log(*rank), .most = request_.last_lines});
+  internal::TailQuestion question{.path = request_.paths.output(),
+                                  .from_byte = output_start_,
+                                  .rank = rank,
+                                  .only_tagged = request_.backend == "mpi",
+                                  .most = request_.last_lines};
+  auto lines = internal::last_lines(question);
+  if (lines.empty() && rank) {
+    lines =
+        internal::last_lines({.path = request_.paths.rank_log(*rank), .most = request_.last_lines});
+  }
+  if (!lines.empty()) return lines;
+  question.rank.reset();
+  question.only_tagged = false;
+  return internal::last_lines(question);
 }
 
 /// What the exit status adds to "rank 1 was lost".
@@ -269,8 +279,9 @@ void explain_loss(LaunchResult& result, const std::optional<ExitStatus>& exit, b
   } else if (is_signal_code && exit->code != kHostLostExitCode) {
     result.error->message +=
         fmt::format(": it was killed by signal {}", internal::signal_text(exit->code - 128));
-  } else if (exit->code != 0 && !is_signal_code) {
-    // It ended by its own decision, without a word on the channel.
+  } else if (exit->code > (is_mpi ? 1 : 0) && !is_signal_code) {
+    // It ended by its own decision, without a word on the channel. mpirun's 1 may stem from a rank
+    // that only followed.
     result.outcome = LaunchOutcome::kFailed;
     result.error->code = Code::kInternal;
     result.error->message += ": it " + exit->to_text();

@@ -34,6 +34,10 @@ RankFigures figures_of(const RankState& state, const Stopwatch& watch) {
     mine.peak_by_tag[tag] =
         static_cast<double>(state.pool->peak(static_cast<MemoryTag>(tag)).count());
   }
+  // Messages are received into memory of the world's, beside the pool.
+  const auto staging = static_cast<double>(state.world->staging().count());
+  mine.peak += staging;
+  mine.peak_by_tag[static_cast<std::size_t>(MemoryTag::kCommunication)] += staging;
   return mine;
 }
 

@@ -27,9 +27,13 @@ TEST_F(OutputTail, KeepsOneRanksLinesAndTakesTheirTagsOff) {
   write("[1,0]<stdout>:zero\n[1,1]<stderr>:one\n[1,10]<stdout>:ten\nmpirun speaks\n");
   EXPECT_THAT(last_lines({.path = path_, .rank = Rank{1}}), ElementsAre("one"));
   EXPECT_THAT(last_lines({.path = path_}), ElementsAre("zero", "one", "ten", "mpirun speaks"));
-  // Of a rank that said nothing, everything may help.
-  EXPECT_THAT(last_lines({.path = path_, .rank = Rank{5}, .most = 1}),
-              ElementsAre("mpirun speaks"));
+  EXPECT_THAT(last_lines({.path = path_, .rank = Rank{5}}), IsEmpty());
+}
+
+TEST_F(OutputTail, LinesWithoutTagsAreEveryonesUnlessTagsAreAskedFor) {
+  write("mpirun speaks\n");
+  EXPECT_THAT(last_lines({.path = path_, .rank = Rank{1}}), ElementsAre("mpirun speaks"));
+  EXPECT_THAT(last_lines({.path = path_, .rank = Rank{1}, .only_tagged = true}), IsEmpty());
 }
 
 TEST_F(OutputTail, GivesTheLastLinesOfThisLaunchOnly) {
