@@ -2,26 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/attention_block.h"
 
-#include <string>
-
 #include "quadrille/kernels/attention.h"
 #include "quadrille/kernels/pointwise.h"
 
 namespace quadrille::internal {
-namespace {
-
-std::string prefix(std::int64_t layer) { return "h." + std::to_string(layer - 1) + "."; }
-
-}  // namespace
 
 AttentionBlock::AttentionBlock(const ModelSpec& spec, std::int64_t layer,
                                std::span<const Parameter> parameters)
     : layer_(layer),
       heads_(spec.heads),
-      norm_(spec, parameters, prefix(layer) + "ln_1"),
-      qkv_(parameters, prefix(layer) + "attn.c_attn", spec.bias),
-      projection_(parameters, prefix(layer) + "attn.c_proj", spec.bias),
-      dropout_(spec, prefix(layer) + "attn.dropout") {}
+      norm_(spec, parameters, block_prefix(layer) + "ln_1"),
+      qkv_(parameters, block_prefix(layer) + "attn.c_attn", spec.bias),
+      projection_(parameters, block_prefix(layer) + "attn.c_proj", spec.bias),
+      dropout_(spec, block_prefix(layer) + "attn.dropout") {}
 
 Norm::Statistics AttentionBlock::statistics(const LayerContext& context) const {
   return {.mean = context.activation(layer_, "ln_1.mean"),

@@ -47,6 +47,9 @@ class Layer {
   [[nodiscard]] virtual std::vector<int> backward_order() const = 0;
 };
 
+/// What a block's parameters and dropout sites begin with: "h.0." for layer 1.
+[[nodiscard]] std::string block_prefix(std::int64_t layer);
+
 /// Any shape as [elements / columns, columns].
 [[nodiscard]] TensorView as_rows(const TensorView& view, std::int64_t columns);
 

@@ -2,23 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/mlp_block.h"
 
-#include <string>
-
 #include "quadrille/kernels/pointwise.h"
 
 namespace quadrille::internal {
-namespace {
-
-std::string prefix(std::int64_t layer) { return "h." + std::to_string(layer - 1) + "."; }
-
-}  // namespace
 
 MlpBlock::MlpBlock(const ModelSpec& spec, std::int64_t layer, std::span<const Parameter> parameters)
     : layer_(layer),
-      norm_(spec, parameters, prefix(layer) + "ln_2"),
-      fc_(parameters, prefix(layer) + "mlp.c_fc", spec.bias),
-      projection_(parameters, prefix(layer) + "mlp.c_proj", spec.bias),
-      dropout_(spec, prefix(layer) + "mlp.dropout") {}
+      norm_(spec, parameters, block_prefix(layer) + "ln_2"),
+      fc_(parameters, block_prefix(layer) + "mlp.c_fc", spec.bias),
+      projection_(parameters, block_prefix(layer) + "mlp.c_proj", spec.bias),
+      dropout_(spec, block_prefix(layer) + "mlp.dropout") {}
 
 Norm::Statistics MlpBlock::statistics(const LayerContext& context) const {
   return {.mean = context.activation(layer_, "ln_2.mean"),
