@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "launch/child_process.h"
+#include "launch/mpi_leftovers.h"
 #include "launch/output_tail.h"
 #include "launch/rank_book.h"
 #include "quadrille/base/check.h"
@@ -340,6 +341,7 @@ Result<LaunchResult> supervise(const LaunchRequest& request, const SupervisorHoo
   // A request that cannot be started leaves no trace.
   QD_RETURN_IF_ERROR(launch_command(request));
   static_cast<void>(remove_stale_shared_memory());
+  if (request.backend == "mpi") static_cast<void>(internal::remove_mpi_leftovers());
   QD_ASSIGN_OR_RETURN(FlightTable table, FlightTable::create(request.run_id, request.ranks));
   Supervision supervision(request, hooks);
   const auto started = supervision.start();

@@ -19,6 +19,7 @@
 
 #include "launch/scratch_folder.h"
 #include "quadrille/base/file.h"
+#include "quadrille/observe/flight_recorder.h"
 #include "support/command.h"
 
 namespace quadrille {
@@ -225,6 +226,9 @@ TEST_P(Supervisor, LeavesNoProcessWhenTheLauncherItselfIsKilled) {
   ::kill(launcher, SIGKILL);
   ::waitpid(launcher, nullptr, 0);
   EXPECT_TRUE(within(5, [this] { return processes_alive().empty(); }));
+  // What it could not remove itself the next launch does.
+  static_cast<void>(remove_stale_shared_memory());
+  EXPECT_FALSE(path_exists("/dev/shm/quadrille-" + wanted.run_id));
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Supervisor, ::testing::Values("threads", "mpi"),
