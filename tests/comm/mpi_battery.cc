@@ -187,9 +187,11 @@ int run(const std::string& name) {
     return result ? 0 : 1;
   }
   signal(SIGTERM, SIG_IGN);  // mpiexec sends it on the first death; this process has to see more
-  environment.log_path = fmt::format("/tmp/quadrille-mpi-battery-{}.log", getpid());
-  if (auto log = Logger::to_file(environment.log_path)) environment.log = std::move(*log);
-  if (environment.log) environment.options.log = &*environment.log;
+  if (name == "stop") {      // one file for all ranks, which the survivors remove
+    environment.log_path = fmt::format("/tmp/quadrille-mpi-battery-{}.log", getppid());
+    if (auto log = Logger::to_file(environment.log_path)) environment.log = std::move(*log);
+    if (environment.log) environment.options.log = &*environment.log;
+  }
   if (name == "late") environment.options.timeout = Seconds(1);
   if (name == "stop") environment.options.timeout = Seconds(4);
   const auto cases = faults();
@@ -198,7 +200,7 @@ int run(const std::string& name) {
   if (found == cases.end()) return 2;
   const int code = run_fault(*found, environment);
   environment.table->remove();
-  std::remove(environment.log_path.c_str());
+  if (name == "stop") std::remove(environment.log_path.c_str());
   return code;
 }
 
