@@ -141,6 +141,7 @@ int run_fault(const Case& fault, Environment& environment) {
     me = world.rank().value;
     CollectiveScope scope = world.whole().open("start");
     QD_RETURN_IF_ERROR(world.whole().barrier(scope));
+    if (me == 0) environment.table->remove();  // all have it mapped; no death leaves it behind
     started = monotonic_now();
     return fault.body(world);
   });
@@ -151,13 +152,16 @@ int run_fault(const Case& fault, Environment& environment) {
     right = (result.error().code == fault.code || result.error().code == Code::kAborted) &&
             taken < Seconds(5) && result.error().message.find(fault.message) != std::string::npos;
   }
-  if (fault.name == "stop") right = right && log_says(environment, "is stopped");
+  if (fault.name == "stop" && me == 0) {  // before anyone dies: mpiexec then kills this rank too
+    right = right && log_says(environment, "is stopped");
+    std::remove(environment.log_path.c_str());
+  }
   if (me != fault.exempt || !right) {
     std::fprintf(stderr, "rank %d, %.1f s: %s: %s\n", me, taken.count(),
                  right ? "as expected" : "NOT AS EXPECTED",
                  result ? "no error" : result.error().to_text().c_str());
   }
-  if (fault.name == "stop" && me != fault.exempt) {
+  if (fault.name == "stop" && me == 0) {
     kill(environment.table->process(Rank{fault.exempt}), SIGKILL);
   }
   sleep_seconds(me == fault.exempt ? 2 : 0.3);  // mpiexec ends all when the first one exits
@@ -187,7 +191,7 @@ int run(const std::string& name) {
     return result ? 0 : 1;
   }
   signal(SIGTERM, SIG_IGN);  // mpiexec sends it on the first death; this process has to see more
-  if (name == "stop") {      // one file for all ranks, which the survivors remove
+  if (name == "stop") {      // one file for all ranks, which rank 0 removes
     environment.log_path = fmt::format("/tmp/quadrille-mpi-battery-{}.log", getppid());
     if (auto log = Logger::to_file(environment.log_path)) environment.log = std::move(*log);
     if (environment.log) environment.options.log = &*environment.log;
@@ -198,10 +202,7 @@ int run(const std::string& name) {
   const auto found = std::find_if(cases.begin(), cases.end(),
                                   [&](const Case& fault) { return fault.name == name; });
   if (found == cases.end()) return 2;
-  const int code = run_fault(*found, environment);
-  environment.table->remove();
-  if (name == "stop") std::remove(environment.log_path.c_str());
-  return code;
+  return run_fault(*found, environment);
 }
 
 }  // namespace
