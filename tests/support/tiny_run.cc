@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "quadrille/base/random.h"
+#include "quadrille/device/host_binding.h"
 #include "quadrille/plan/plan.h"
 
 namespace quadrille::test {
@@ -73,6 +74,8 @@ Result<TrainingOutcome> run_tiny(const JobSpec& job, const TinyRunOptions& optio
   world_options.timeout = Seconds(30);
   world_options.stop = options.stop;
   QD_RETURN_IF_ERROR(run_threads(plan.ranks(), world_options, [&](World& world) -> Result<void> {
+    QD_ASSIGN_OR_RETURN(const HostTopology host, read_host_topology());
+    QD_RETURN_IF_ERROR(bind_this_thread(share_of_host(host, world.rank(), world.size())));
     const std::unique_ptr<Device> device =
         options.make_device ? options.make_device() : make_host_device();
     QD_ASSIGN_OR_RETURN(const TrainingOutcome mine,
