@@ -73,7 +73,7 @@ Result<TrainingOutcome> run_tiny(const JobSpec& job, const TinyRunOptions& optio
   WorldOptions world_options;
   world_options.timeout = Seconds(30);
   world_options.stop = options.stop;
-  QD_RETURN_IF_ERROR(run_threads(plan.ranks(), world_options, [&](World& world) -> Result<void> {
+  const RankBody body = [&](World& world) -> Result<void> {
     QD_ASSIGN_OR_RETURN(const HostTopology host, read_host_topology());
     QD_RETURN_IF_ERROR(bind_this_thread(share_of_host(host, world.rank(), world.size())));
     const std::unique_ptr<Device> device =
@@ -89,7 +89,8 @@ Result<TrainingOutcome> run_tiny(const JobSpec& job, const TinyRunOptions& optio
     const std::lock_guard lock(mutex);
     if (world.rank() == Rank{0}) outcome = mine;
     return {};
-  }));
+  };
+  QD_RETURN_IF_ERROR(run_threads(plan.ranks(), world_options, body));
   QD_CHECK(outcome.has_value());
   return *outcome;
 }

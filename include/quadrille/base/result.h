@@ -79,13 +79,11 @@ using Result = tl::expected<T, Error>;
 #define QD_CONCAT(a, b) QD_CONCAT_INNER(a, b)
 
 /// Returns the error of `expr` (a Result) from the current function, if it has one.
-#define QD_RETURN_IF_ERROR(expr) \
-  QD_RETURN_IF_ERROR_INNER(QD_CONCAT(qd_result_, __COUNTER__), expr)
-#define QD_RETURN_IF_ERROR_INNER(result, expr)                                \
-  do {                                                                        \
-    if (auto&& result = (expr); !result) {                                    \
-      return ::tl::unexpected<::quadrille::Error>(std::move(result).error()); \
-    }                                                                         \
+#define QD_RETURN_IF_ERROR(expr)                                                 \
+  do {                                                                           \
+    if (auto&& qd_result = (expr); !qd_result) {                                 \
+      return ::tl::unexpected<::quadrille::Error>(std::move(qd_result).error()); \
+    }                                                                            \
   } while (false)
 
 /// `QD_ASSIGN_OR_RETURN(auto pool, Pool::create(options));`
