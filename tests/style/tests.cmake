@@ -24,6 +24,9 @@ add_library(headers_alone OBJECT ${units})
 target_compile_options(headers_alone PRIVATE -O0 -g0)
 target_include_directories(headers_alone PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
 target_link_libraries(headers_alone PRIVATE quadrille quadrille_flags OpenMP::OpenMP_CXX)
+if(TARGET MPI::MPI_C)
+  target_link_libraries(headers_alone PRIVATE MPI::MPI_C)
+endif()
 
 # The target `format` brings every file into its form.
 find_program(CLANG_FORMAT NAMES clang-format-14 clang-format)
