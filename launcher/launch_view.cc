@@ -40,14 +40,18 @@ LaunchView::LaunchView(const Plan& plan, const RunPaths& paths)
 
 void LaunchView::begin(bool resumes) const {
   const ModelSpec& model = plan_.job.model;
-  print_line(fmt::format("{}: {} layers of width {}, {} parameters, {} steps of {} tokens",
-                         plan_.job.name, model.layers, model.hidden,
-                         grouped(parameter_count(model)), plan_.job.training.steps,
-                         grouped(plan_.job.training.tokens_per_step())));
-  print_line(fmt::format("{} rank{} ({}), micro-batch {} x {}, at most {} a rank; results in {}{}",
-                         plan_.ranks(), plan_.ranks() == 1 ? "" : "s", plan_.machine.backend,
-                         plan_.micro_batch, plan_.micro_batches, to_text(plan_.rank_limit),
-                         paths_.directory, resumes ? " (resuming if a checkpoint is there)" : ""));
+  const std::string what = model.is_custom()
+                               ? std::string("a program's own model")
+                               : fmt::format("{} layers of width {}, {} parameters", model.layers,
+                                             model.hidden, grouped(parameter_count(model)));
+  print_line(fmt::format("{}: {}, {} steps of {} tokens", plan_.job.name, what,
+                         plan_.job.training.steps, grouped(plan_.job.training.tokens_per_step())));
+  const std::string most =
+      plan_.rank_limit == Bytes(0) ? "" : ", at most " + to_text(plan_.rank_limit) + " a rank";
+  print_line(fmt::format("{} rank{} ({}), micro-batch {} x {}{}; results in {}{}", plan_.ranks(),
+                         plan_.ranks() == 1 ? "" : "s", plan_.machine.backend, plan_.micro_batch,
+                         plan_.micro_batches, most, paths_.directory,
+                         resumes ? " (resuming if a checkpoint is there)" : ""));
 }
 
 void LaunchView::tick() {

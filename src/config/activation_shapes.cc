@@ -88,6 +88,7 @@ Bytes ActivationShape::bytes() const {
 
 std::vector<ActivationShape> activation_shapes(const ModelSpec& model, BatchShape batch) {
   std::vector<ActivationShape> all;
+  if (model.is_custom()) return all;
   add_embedding(model, batch, LayerList(all, 0));
   for (std::int64_t layer = 1; layer <= model.layers; ++layer) {
     add_block(model, batch, LayerList(all, layer));

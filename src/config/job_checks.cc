@@ -34,7 +34,11 @@ class JobChecker {
 
   void run() {
     complete_model();
-    check_heads();
+    if (model_.is_custom()) {
+      check_custom();
+    } else {
+      check_heads();
+    }
     check_vocabulary();
     check_sequence();
     check_length();
@@ -55,6 +59,16 @@ class JobChecker {
     if (!given("model.context") && !given("training.sequence") &&
         findings_.sound({"model.context", "training.sequence"})) {
       findings_.report("model.context", "missing", "a whole number of tokens");
+    }
+  }
+
+  // The program alone knows its model: a shape given here would be read by nobody.
+  void check_custom() {
+    for (const JobField& field : job_fields()) {
+      const std::string path(field.path);
+      if (!is_transformer_key(path) || !given(path)) continue;
+      findings_.report(path, "a model of the family \"custom\" has no such key",
+                       "vocab and context alone; the program takes its shape as arguments");
     }
   }
 

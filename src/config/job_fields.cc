@@ -49,7 +49,8 @@ void add_model(std::vector<JobField>& fields) {
   fields.insert(
       fields.end(),
       {{"model.family", choice<kModel, &M::family, kModelFamilyText>({"llama"}), "", "",
-        "The architecture."},
+        "The architecture; `custom` is that of a program (`quadrille launch JOB -- PROGRAM`), and "
+        "takes `vocab` and `context` alone."},
        {"model.layers", IntegerKind{at<kModel, &M::layers>, 1, 100'000}, "blocks", kRequired,
         "Transformer blocks."},
        {"model.hidden", IntegerKind{at<kModel, &M::hidden>, 1, kMostWidth}, "numbers", kRequired,
@@ -239,6 +240,11 @@ std::vector<JobObject> make_objects() {
 std::span<const JobField> job_fields() {
   static const std::vector<JobField> fields = make_fields();
   return fields;
+}
+
+bool is_transformer_key(std::string_view path) {
+  return path.starts_with("model.") && path != "model.family" && path != "model.vocab" &&
+         path != "model.context";
 }
 
 const JobField* find_field(std::string_view path) {

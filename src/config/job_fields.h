@@ -88,6 +88,8 @@ struct JobField {
 inline constexpr std::string_view kRequired = "required";
 
 [[nodiscard]] std::span<const JobField> job_fields();
+/// The key describes a transformer: a job of the family "custom" does not have it.
+[[nodiscard]] bool is_transformer_key(std::string_view path);
 /// The row, or null.
 [[nodiscard]] const JobField* find_field(std::string_view path);
 

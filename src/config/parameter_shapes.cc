@@ -78,6 +78,7 @@ std::int64_t ParameterShape::elements() const {
 }
 
 std::vector<ParameterShape> parameter_shapes(const ModelSpec& model) {
+  if (model.is_custom()) return {};
   QD_CHECK(model.layers > 0);
   QD_CHECK(model.hidden > 0);
   const std::int64_t hidden = model.hidden;
@@ -103,6 +104,7 @@ std::vector<ParameterShape> parameter_shapes(const ModelSpec& model) {
 }
 
 std::optional<std::int64_t> checked_parameter_count(const ModelSpec& model) {
+  if (model.is_custom()) return 0;
   // A block: two norms, qkv [3H, H], projection [H, H], [F, H] and [H, F], and their biases
   // (3H + H + F + H and 2H of the norms). Written as H * (4H + 2F + ...) + F.
   const auto matrices = multiply_add(model.hidden, 4, checked_multiply(model.ffn, 2));

@@ -38,6 +38,11 @@ Transformer::Transformer(std::unique_ptr<State> state) : state_(std::move(state)
 Transformer::~Transformer() = default;
 
 Result<std::unique_ptr<Transformer>> Transformer::create(const ModelSpec& spec) {
+  if (spec.is_custom()) {
+    return fail(Code::kInvalid,
+                "the model family \"custom\" is a program's own: train it with `quadrille launch "
+                "JOB -- PROGRAM`; nothing here can run it");
+  }
   if (spec.layers < 1 || spec.hidden < 1 || spec.heads < 1 || spec.ffn < 1 || spec.vocab < 1 ||
       spec.context < 1) {
     return fail(Code::kInvalid, "a transformer needs at least one of everything it is made of");

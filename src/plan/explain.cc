@@ -17,6 +17,9 @@ std::string counted(std::int64_t count, std::string_view noun) {
 }
 
 std::string model_line(const ModelSpec& model) {
+  if (model.is_custom()) {
+    return fmt::format("custom: a program's own, vocabulary {}", grouped(model.vocab));
+  }
   return fmt::format("{}: {}, {}, hidden {}, {}, vocabulary {}",
                      kModelFamilyText.text(model.family),
                      counted(parameter_count(model), "parameter"), counted(model.layers, "layer"),
@@ -25,6 +28,11 @@ std::string model_line(const ModelSpec& model) {
 
 std::string training_line(const Plan& plan) {
   const TrainingSpec& training = plan.job.training;
+  if (plan.job.model.is_custom()) {
+    return fmt::format("{} of {} sequences of {} tokens: {} tokens a step",
+                       counted(training.steps, "step"), training.global_batch, training.sequence,
+                       grouped(training.tokens_per_step()));
+  }
   const double flops = model_flops_per_token(plan.job.model, training.sequence).count() *
                        static_cast<double>(training.tokens_per_step());
   return fmt::format("{} of {} sequences of {} tokens: {} tokens and {:.3g} TFLOP a step",
@@ -40,6 +48,7 @@ std::string layout_line(const Plan& plan) {
 }
 
 std::string program_line(const Plan& plan) {
+  if (plan.job.model.is_custom()) return "of its own";
   const std::size_t instructions = plan.program.ranks.empty() ? 0 : plan.program.ranks[0].size();
   return fmt::format("{} a rank over {} and {}",
                      counted(static_cast<std::int64_t>(instructions), "instruction"),
@@ -58,8 +67,10 @@ std::string ranks_table(const Plan& plan) {
       text += fmt::format("    ... and {} more alike\n", ranks - kShown);
       break;
     }
-    text += fmt::format("    rank {:<4} all {} layers, sequences {} to {} of each step\n", rank,
-                        plan.program.layers, rank * share, (rank + 1) * share - 1);
+    const std::string layers =
+        plan.job.model.is_custom() ? "" : fmt::format("all {} layers, ", plan.program.layers);
+    text += fmt::format("    rank {:<4} {}sequences {} to {} of each step\n", rank, layers,
+                        rank * share, (rank + 1) * share - 1);
   }
   return text;
 }
@@ -89,8 +100,10 @@ std::string explain(const Plan& plan) {
   text += fmt::format("  layout    {}\n", layout_line(plan));
   text += fmt::format("  program   {}\n", program_line(plan));
   text += "  who does what\n" + ranks_table(plan);
-  text += "  memory of each rank\n" + memory_table(plan);
-  text += fmt::format("  disk      {} a checkpoint\n", to_text(plan.checkpoint_bytes));
+  if (!plan.job.model.is_custom()) {
+    text += "  memory of each rank\n" + memory_table(plan);
+    text += fmt::format("  disk      {} a checkpoint\n", to_text(plan.checkpoint_bytes));
+  }
   text += fmt::format("  step      {}\n", plan.step_seconds ? to_text(*plan.step_seconds)
                                                             : "no prediction: no costs measured");
   text += "  why\n";

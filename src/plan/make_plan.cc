@@ -54,7 +54,13 @@ Result<void> check_disk(const JobSpec& job, const MachineFacts& machine, Bytes c
                           to_text(missing)));
 }
 
-std::string memory_reason(const LayoutChoice& choice) {
+std::string memory_reason(const JobSpec& job, const LayoutChoice& choice) {
+  if (job.model.is_custom()) {
+    return fmt::format("The memory of a program's own model is not planned: {}.",
+                       choice.available == Bytes(0)
+                           ? std::string("nothing limits a rank")
+                           : "a rank may lease up to " + to_text(choice.available));
+  }
   const std::string needed = to_text(choice.memory.total());
   if (choice.available == Bytes(0)) {
     return fmt::format("Each rank needs {}; how much memory there is, is unknown.", needed);
@@ -65,11 +71,18 @@ std::string memory_reason(const LayoutChoice& choice) {
 
 std::string disk_reason(const JobSpec& job, Bytes checkpoint) {
   const std::int64_t count = checkpoints_at_once(job);
+  if (job.model.is_custom()) {
+    return fmt::format("At most {} checkpoints lie on the disk at once; their size is not planned.",
+                       count);
+  }
   return fmt::format("A checkpoint takes {}; at most {} lie{} on the disk at once.",
                      to_text(checkpoint), count, count == 1 ? "s" : "");
 }
 
-std::string peak_reason(const MachineFacts& machine) {
+std::string peak_reason(const JobSpec& job, const MachineFacts& machine) {
+  if (job.model.is_custom()) {
+    return "MFU will be null: the arithmetic of a program's own model is not known.";
+  }
   if (!machine.peak_flops_per_second) {
     return fmt::format("MFU will be null: the processor's theoretical peak is {}.",
                        machine.peak_source.empty() ? "unknown" : machine.peak_source);
@@ -107,12 +120,13 @@ Result<Plan> make_plan(const JobSpec& job, const MachineFacts& machine) {
   QD_CHECK(plan.micro_batch * plan.micro_batches * plan.ranks() == job.training.global_batch);
   plan.activation_arena = choice.memory.activation_arena;
   plan.rank_bytes = choice.memory.by_tag;
-  plan.rank_limit = limit_of_rank(choice.memory.total(), choice.available);
-  plan.checkpoint_bytes = checkpoint;
+  plan.rank_limit = job.model.is_custom() ? choice.available
+                                          : limit_of_rank(choice.memory.total(), choice.available);
+  plan.checkpoint_bytes = job.model.is_custom() ? Bytes(0) : checkpoint;
   plan.reasons = std::move(choice.reasons);
-  plan.reasons.push_back(memory_reason(choice));
+  plan.reasons.push_back(memory_reason(job, choice));
   plan.reasons.push_back(disk_reason(job, checkpoint));
-  plan.reasons.push_back(peak_reason(machine));
+  plan.reasons.push_back(peak_reason(job, machine));
   return plan;
 }
 

@@ -99,7 +99,7 @@ Result<StepRecord> report_step(RankState& state, const Executor& executor, std::
   record.learning_rate = figures.learning_rate;
   add_phases(ranks, record);
   add_peaks(ranks, record);
-  if (state.plan->machine.peak_flops_per_second) {
+  if (state.plan->machine.peak_flops_per_second && !job.model.is_custom()) {
     const Flops work = model_flops_per_token(job.model, job.training.sequence) *
                        static_cast<double>(record.tokens);
     record.mfu = work.count() / record.seconds.count() / *state.plan->machine.peak_flops_per_second;

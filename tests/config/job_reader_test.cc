@@ -73,6 +73,22 @@ TEST(JobReader, NeedsOnlyModelDataAndALength) {
   EXPECT_THAT(job.data.train, ElementsAre("/jobs/t"));
 }
 
+TEST(JobReader, ACustomModelHasAVocabularyAndAContextAndNoOtherShape) {
+  constexpr std::string_view kCustom = R"({
+    "model": {"family": "custom", "context": 8}, "data": {"train": "t"}, "training": {"steps": 1}})";
+  const JobSpec job = accepted({}, kCustom);
+  EXPECT_TRUE(job.model.is_custom());
+  EXPECT_EQ(job.model.vocab, 256);
+  EXPECT_EQ(job.training.sequence, 8);
+  const JobSpec again = accepted({}, write_json(to_json(job)));
+  EXPECT_EQ(write_json(to_json(again)), write_json(to_json(job)));
+  const auto problems = refused({"model.layers=2", "model.dropout=0.1"}, kCustom);
+  ASSERT_EQ(problems.size(), 2U);
+  EXPECT_EQ(problems[0].path, "model.layers");
+  EXPECT_EQ(problems[1].path, "model.dropout");
+  EXPECT_THAT(problems[0].to_text(), HasSubstr("\"custom\" has no such key"));
+}
+
 TEST(JobReader, RoundsTokensUpToWholeSteps) {
   EXPECT_EQ(accepted({"training.tokens=64"}).training.steps, 1);
   EXPECT_EQ(accepted({"training.tokens=65"}).training.steps, 2);

@@ -41,6 +41,24 @@ TEST(MakePlan, AutoTakesAsManyRanksAsCoresAllowAndTheBatchDividesInto) {
   }
 }
 
+TEST(MakePlan, SaysThatACustomModelsMemoryIsNotPlannedAndLimitsARankToItsShare) {
+  JobSpec job = sample_job();
+  job.model = {.family = ModelFamily::kCustom, .vocab = 256, .context = job.model.context};
+  MachineFacts machine = machine_of(2);
+  machine.memory = Bytes(1000);
+  const auto plan = make_plan(job, machine);
+  ASSERT_FALSE(plan.has_value()) << "not even its batch fits";
+  machine.memory = 1_GiB;
+  const auto fitting = make_plan(job, machine);
+  ASSERT_TRUE(fitting.has_value()) << fitting.error().to_text();
+  EXPECT_EQ(fitting->rank_limit, Bytes((std::int64_t{1} << 30) / 10 * 9 / fitting->ranks()))
+      << "nine tenths, shared";
+  EXPECT_THAT(explain(*fitting), HasSubstr("memory of a program's own model is not planned"));
+  const auto read = plan_from(to_json(*fitting));
+  ASSERT_TRUE(read.has_value()) << read.error().to_text();
+  EXPECT_TRUE(read->job.model.is_custom());
+}
+
 TEST(MakePlan, EveryLayoutCoversTheGlobalBatchWithAProgramThatVerifies) {
   for (std::int64_t batch = 1; batch <= 24; ++batch) {
     for (std::int64_t ranks = 1; ranks <= batch; ++ranks) {

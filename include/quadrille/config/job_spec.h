@@ -15,8 +15,12 @@
 
 namespace quadrille {
 
-enum class ModelFamily : std::uint8_t { kGpt2 };
-inline constexpr EnumTable<ModelFamily, 1> kModelFamilyText{{{{ModelFamily::kGpt2, "gpt2"}}}};
+enum class ModelFamily : std::uint8_t {
+  kGpt2,
+  kCustom,  ///< A program's own; only `vocab` and `context` mean something then.
+};
+inline constexpr EnumTable<ModelFamily, 2> kModelFamilyText{
+    {{{ModelFamily::kGpt2, "gpt2"}, {ModelFamily::kCustom, "custom"}}}};
 
 /// The shape of a transformer. Letters used beside buffers: L layers, H hidden, A heads, D head
 /// dimension, F ffn, V vocab, T sequence, B micro-batch (sequences).
@@ -33,6 +37,7 @@ struct ModelSpec {
   double dropout = 0.0;        ///< After the embedding, attention and MLP projections.
   double norm_epsilon = 1e-5;
 
+  [[nodiscard]] bool is_custom() const { return family == ModelFamily::kCustom; }
   [[nodiscard]] std::int64_t head_dimension() const { return hidden / heads; }
 };
 

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a ModelSpec implies, as plain data: its parameters and the activations that a layer keeps.
+// What a ModelSpec implies, as plain data: its parameters and the activations that a layer keeps
+// (none that we know of where the family is custom).
 // The planner sizes memory from it, the model builds exactly these tensors, and a test holds the
 // two together, so a prediction and a run cannot drift apart.
 

@@ -43,7 +43,7 @@ struct Plan {
   Bytes activation_arena;  ///< Total of the arena's layout.
   std::map<std::string, Bytes>
       rank_bytes;          ///< Per rank, by MemoryTag text; checkpoint staging included.
-  Bytes rank_limit;        ///< Enforced by the rank's pool.
+  Bytes rank_limit;        ///< Enforced by the rank's pool; 0: none (a custom model, no facts).
   Bytes checkpoint_bytes;  ///< Of one checkpoint on disk.
   std::optional<Seconds> step_seconds;  ///< Predicted; nothing while no cost is known.
   std::vector<std::string> reasons;     ///< One decision a line.
