@@ -8,6 +8,7 @@
 
 #include "kernels/host_cross_entropy.h"
 #include "kernels/host_matmul.h"
+#include "kernels/host_rounding.h"
 #include "kernels/operands.h"
 
 namespace quadrille::kernels {
@@ -34,6 +35,8 @@ Extents check(const HeadLoss& arguments) {
   QD_CHECK_MSG(arguments.workspace.elements() >=
                    head_loss_chunk(extents.rows, extents.vocab) * extents.vocab,
                "the head's workspace holds less than a chunk of logits");
+  internal::require_rounding(arguments.rounding,
+                             head_loss_rounding(extents.rows, extents.vocab, extents.width));
   QD_CHECK(arguments.dx.empty() == arguments.weight_gradient.empty());
   if (!arguments.dx.empty()) {
     internal::require_f32(arguments.dx, "dx", x);
@@ -43,11 +46,26 @@ Extents check(const HeadLoss& arguments) {
   return extents;
 }
 
-/// Rows [first, first + rows): their logits, loss and, where wanted, gradients.
-double run_chunk(const HeadLoss& arguments, const Extents& extents, std::int64_t first,
-                 std::int64_t rows) {
-  const float* x = arguments.x.host<float>() + first * extents.width;
-  const float* weight = arguments.weight.host<float>();
+/// What all chunks share: the operands of their products.
+struct Factors {
+  internal::ProductRounding rounding;
+  internal::ProductOperand x;
+  internal::ProductOperand weight;
+  float* logits_room;  ///< A chunk's rounded gradient goes here.
+};
+
+struct Chunk {
+  std::int64_t first;
+  std::int64_t rows;
+};
+
+/// Its rows' logits, loss and, where wanted, gradients.
+double run_chunk(const HeadLoss& arguments, const Extents& extents, const Factors& factors,
+                 Chunk chunk) {
+  const auto [first, rows] = chunk;
+  const void* x = factors.x.from(first * extents.width).data;
+  const void* weight = factors.weight.data;
+  const bool bf16 = factors.rounding.bf16();
   float* logits = arguments.workspace.host<float>();
   const bool gradient = !arguments.dx.empty();
   internal::host_matmul({.a = x,
@@ -56,7 +74,8 @@ double run_chunk(const HeadLoss& arguments, const Extents& extents, std::int64_t
                          .m = rows,
                          .n = extents.vocab,
                          .k = extents.width,
-                         .transpose_b = true});
+                         .transpose_b = true,
+                         .bf16 = bf16});
   const double loss =
       internal::host_cross_entropy({.logits = logits,
                                     .targets = arguments.targets.host<std::int32_t>() + first,
@@ -64,20 +83,24 @@ double run_chunk(const HeadLoss& arguments, const Extents& extents, std::int64_t
                                     .vocab = extents.vocab,
                                     .gradient = gradient});
   if (!gradient) return loss;
-  internal::host_matmul({.a = logits,
+  const internal::ProductOperand dlogits =
+      factors.rounding.round(logits, rows * extents.vocab, factors.logits_room);
+  internal::host_matmul({.a = dlogits.data,
                          .b = weight,
                          .c = arguments.dx.host<float>() + first * extents.width,
                          .m = rows,
                          .n = extents.width,
-                         .k = extents.vocab});
-  internal::host_matmul({.a = logits,
+                         .k = extents.vocab,
+                         .bf16 = bf16});
+  internal::host_matmul({.a = dlogits.data,
                          .b = x,
                          .c = arguments.weight_gradient.host<float>(),
                          .m = extents.vocab,
                          .n = extents.width,
                          .k = rows,
                          .transpose_a = true,
-                         .accumulate = true});
+                         .accumulate = true,
+                         .bf16 = bf16});
   return loss;
 }
 
@@ -89,9 +112,16 @@ void run(const HeadLoss& arguments, const Extents& extents) {
                      std::to_string(extents.vocab));
   }
   const std::int64_t chunk = head_loss_chunk(extents.rows, extents.vocab);
+  internal::ProductRounding rounding(arguments.rounding);
+  const internal::ProductOperand rounded_x =
+      rounding.round(arguments.x.host<float>(), extents.rows * extents.width);
+  const internal::ProductOperand weight =
+      rounding.round(arguments.weight.host<float>(), extents.vocab * extents.width);
+  float* room = rounding.take(chunk * extents.vocab);
+  const Factors factors{rounding, rounded_x, weight, room};
   double loss = 0;
   for (std::int64_t first = 0; first < extents.rows; first += chunk) {
-    loss += run_chunk(arguments, extents, first, std::min(chunk, extents.rows - first));
+    loss += run_chunk(arguments, extents, factors, {first, std::min(chunk, extents.rows - first)});
   }
   arguments.loss_sum.host<double>()[0] += loss;
 }
@@ -104,12 +134,17 @@ std::int64_t head_loss_chunk(std::int64_t rows, std::int64_t vocab) {
   return std::min(rows, std::max(kLeastChunkRows, kChunkElements / vocab));
 }
 
+std::int64_t head_loss_rounding(std::int64_t rows, std::int64_t vocab, std::int64_t width) {
+  return rounding_elements(rows * width) + rounding_elements(vocab * width) +
+         rounding_elements(head_loss_chunk(rows, vocab) * vocab);
+}
+
 void head_loss(Stream& stream, const HeadLoss& arguments) {
   const Extents extents = check(arguments);
-  std::vector<Operand> operands{internal::reads(arguments.x), internal::reads(arguments.weight),
-                                internal::reads(arguments.targets),
-                                internal::updates(arguments.loss_sum),
-                                internal::writes(arguments.workspace)};
+  std::vector<Operand> operands{
+      internal::reads(arguments.x),          internal::reads(arguments.weight),
+      internal::reads(arguments.targets),    internal::updates(arguments.loss_sum),
+      internal::writes(arguments.workspace), internal::writes(arguments.rounding.scratch)};
   if (!arguments.dx.empty()) {
     operands.push_back(internal::writes(arguments.dx));
     operands.push_back(internal::updates(arguments.weight_gradient));

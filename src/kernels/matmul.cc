@@ -7,6 +7,7 @@
 #include "kernels/host_matmul.h"
 #include "kernels/host_parallel.h"
 #include "kernels/host_pointwise.h"
+#include "kernels/host_rounding.h"
 #include "kernels/operands.h"
 
 namespace quadrille::kernels {
@@ -38,14 +39,18 @@ void matmul(Stream& stream, const Matmul& arguments) {
     internal::require_f32(arguments.bias, "bias", {n});
     QD_CHECK_MSG(!arguments.accumulate, "a bias and accumulation exclude each other");
   }
+  internal::require_rounding(arguments.rounding,
+                             rounding_elements(m * k) + rounding_elements(k * n));
   const std::array operands{
       internal::reads(arguments.a), internal::reads(arguments.b), internal::reads(arguments.bias),
+      internal::writes(arguments.rounding.scratch),
       arguments.accumulate ? internal::updates(arguments.c) : internal::writes(arguments.c)};
   stream.launch("matmul", operands, [arguments, m, n, k] {
     if (m == 0 || n == 0) return;
     if (k == 0) return without_terms(arguments, m, n);
-    internal::host_matmul({.a = arguments.a.host<float>(),
-                           .b = arguments.b.host<float>(),
+    internal::ProductRounding rounding(arguments.rounding);
+    internal::host_matmul({.a = rounding.round(arguments.a.host<float>(), m * k).data,
+                           .b = rounding.round(arguments.b.host<float>(), k * n).data,
                            .c = arguments.c.host<float>(),
                            .bias = arguments.bias.empty() ? nullptr : arguments.bias.host<float>(),
                            .m = m,
@@ -53,8 +58,14 @@ void matmul(Stream& stream, const Matmul& arguments) {
                            .k = k,
                            .transpose_a = arguments.transpose_a,
                            .transpose_b = arguments.transpose_b,
-                           .accumulate = arguments.accumulate});
+                           .accumulate = arguments.accumulate,
+                           .bf16 = rounding.bf16()});
   });
+}
+
+ProductPrecision bf16_products() {
+  return internal::host_multiplies_bf16() ? ProductPrecision::kBf16
+                                          : ProductPrecision::kRoundedFp32;
 }
 
 const char* matmul_library() { return internal::host_matmul_library(); }

@@ -32,15 +32,17 @@ struct Key {
   bool transpose_b;
   bool bias;
   bool accumulate;
+  bool bf16;
   friend bool operator==(const Key&, const Key&) = default;
 };
 
 struct KeyHash {
   std::size_t operator()(const Key& key) const {
     std::size_t hash = 0;
-    for (const std::int64_t part : {key.m, key.n, key.k,
-                                    std::int64_t{key.threads} * 16 + key.transpose_a * 8 +
-                                        key.transpose_b * 4 + key.bias * 2 + key.accumulate}) {
+    for (const std::int64_t part :
+         {key.m, key.n, key.k,
+          std::int64_t{key.threads} * 32 + key.bf16 * 16 + key.transpose_a * 8 +
+              key.transpose_b * 4 + key.bias * 2 + key.accumulate}) {
       hash = (hash ^ static_cast<std::size_t>(part)) * 0x9E3779B97F4A7C15;
       hash ^= hash >> 29;
     }
@@ -48,9 +50,10 @@ struct KeyHash {
   }
 };
 
-memory::desc matrix(std::int64_t rows, std::int64_t columns, bool transposed) {
+memory::desc matrix(std::int64_t rows, std::int64_t columns, bool transposed,
+                    memory::data_type type) {
   const memory::dims strides = transposed ? memory::dims{1, rows} : memory::dims{columns, 1};
-  return {{rows, columns}, memory::data_type::f32, strides};
+  return {{rows, columns}, type, strides};
 }
 
 /// A primitive with its arguments bound to memory objects whose addresses each call sets.
@@ -69,8 +72,8 @@ class Library {
  public:
   void run(const HostMatmul& product) {
     Prepared& prepared = prepare(product);
-    prepared.a.set_data_handle(const_cast<float*>(product.a));
-    prepared.b.set_data_handle(const_cast<float*>(product.b));
+    prepared.a.set_data_handle(const_cast<void*>(product.a));
+    prepared.b.set_data_handle(const_cast<void*>(product.b));
     prepared.c.set_data_handle(product.c);
     if (product.bias != nullptr) prepared.bias.set_data_handle(const_cast<float*>(product.bias));
     if (prepared.scratch_bytes > scratch_.size()) scratch_.resize(prepared.scratch_bytes);
@@ -88,17 +91,20 @@ class Library {
                   .transpose_a = product.transpose_a,
                   .transpose_b = product.transpose_b,
                   .bias = product.bias != nullptr,
-                  .accumulate = product.accumulate};
+                  .accumulate = product.accumulate,
+                  .bf16 = product.bf16};
     auto& slot = prepared_[key];
     if (slot == nullptr) slot = std::make_unique<Prepared>(make(key));
     return *slot;
   }
 
   [[nodiscard]] Prepared make(const Key& key) const {
-    const memory::desc a = matrix(key.m, key.k, key.transpose_a);
-    const memory::desc b = matrix(key.k, key.n, key.transpose_b);
-    const memory::desc c = matrix(key.m, key.n, false);
-    const memory::desc bias = matrix(1, key.n, false);
+    using Type = memory::data_type;
+    const Type factors = key.bf16 ? Type::bf16 : Type::f32;
+    const memory::desc a = matrix(key.m, key.k, key.transpose_a, factors);
+    const memory::desc b = matrix(key.k, key.n, key.transpose_b, factors);
+    const memory::desc c = matrix(key.m, key.n, false, Type::f32);
+    const memory::desc bias = matrix(1, key.n, false, Type::f32);
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     if (key.accumulate) {
@@ -144,6 +150,13 @@ void host_matmul(const HostMatmul& product) {
   } catch (const dnnl::error& error) {
     check_failed("oneDNN matmul", __FILE__, __LINE__, error.what());
   }
+}
+
+bool host_multiplies_bf16() {
+  // The sets are masks of features, each a part of those that came after it. AVX-512 without bf16
+  // computes it too, by converting: slower than fp32.
+  constexpr auto kNeeded = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kNeeded) == kNeeded;
 }
 
 const char* host_matmul_library() {

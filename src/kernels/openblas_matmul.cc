@@ -31,15 +31,19 @@ void copy_bias(const HostMatmul& product) {
 }  // namespace
 
 void host_matmul(const HostMatmul& product) {
+  QD_CHECK_MSG(!product.bf16, "OpenBLAS multiplies fp32");
   if (product.bias != nullptr) copy_bias(product);
   const bool adds = product.accumulate || product.bias != nullptr;
   cblas_sgemm(CblasRowMajor, product.transpose_a ? CblasTrans : CblasNoTrans,
               product.transpose_b ? CblasTrans : CblasNoTrans, narrow(product.m), narrow(product.n),
-              narrow(product.k), 1.0F, product.a,
-              narrow(product.transpose_a ? product.m : product.k), product.b,
+              narrow(product.k), 1.0F, static_cast<const float*>(product.a),
+              narrow(product.transpose_a ? product.m : product.k),
+              static_cast<const float*>(product.b),
               narrow(product.transpose_b ? product.k : product.n), adds ? 1.0F : 0.0F, product.c,
               narrow(product.n));
 }
+
+bool host_multiplies_bf16() { return false; }
 
 const char* host_matmul_library() {
   // openblas_get_config() starts with "OpenBLAS 0.3.21 ".

@@ -3,7 +3,7 @@ target_link_libraries(${target} PRIVATE hwy::hwy OpenMP::OpenMP_CXX)
 
 # The other twin behind matmul against the same tests: its object is linked ahead of the library's.
 if(QUADRILLE_MATMUL STREQUAL "onednn")
-  add_executable(kernels_openblas_test ${folder}/matmul_test.cc ${folder}/head_loss_test.cc
+  add_executable(kernels_openblas_test ${folder}/matmul_test.cc ${folder}/head_loss_test.cc ${folder}/rounding_test.cc
     ${PROJECT_SOURCE_DIR}/src/kernels/openblas_matmul.cc)
   target_include_directories(kernels_openblas_test PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(kernels_openblas_test PRIVATE OpenBLASOpenMP::openblas quadrille_kernels GTest::gtest_main

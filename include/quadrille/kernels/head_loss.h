@@ -6,6 +6,7 @@
 // in a training step their gradient is used at once, so neither is ever stored whole.
 
 #include "quadrille/device/device.h"
+#include "quadrille/kernels/rounding.h"
 
 namespace quadrille::kernels {
 
@@ -22,10 +23,15 @@ struct HeadLoss {
   TensorView workspace;
   TensorView dx;               ///< Empty: loss only.
   TensorView weight_gradient;  ///< Empty: loss only.
+  Rounding rounding = {};      ///< Of x, weight and the logits' gradient, as factors;
+                               ///< head_loss_rounding(N, V, H) elements.
 };
 void head_loss(Stream& stream, const HeadLoss& arguments);
 
 /// Rows of logits that are held at a time for N rows and V columns: about 4 MiB, at least 16 rows.
 [[nodiscard]] std::int64_t head_loss_chunk(std::int64_t rows, std::int64_t vocab);
+/// Elements of rounding scratch for [N, H] times [V, H].
+[[nodiscard]] std::int64_t head_loss_rounding(std::int64_t rows, std::int64_t vocab,
+                                              std::int64_t width);
 
 }  // namespace quadrille::kernels

@@ -6,6 +6,7 @@
 // are fp32; the order of a sum is fixed for a given shape, thread count and instruction set.
 
 #include "quadrille/device/device.h"
+#include "quadrille/kernels/rounding.h"
 
 namespace quadrille::kernels {
 
@@ -19,6 +20,7 @@ struct Matmul {
   bool transpose_b = false;
   TensorView bias;          ///< Added to every row; empty for none. Not with `accumulate`.
   bool accumulate = false;  ///< Adds to what C holds.
+  Rounding rounding = {};   ///< Of A and B; C and the bias stay fp32.
 };
 void matmul(Stream& stream, const Matmul& arguments);
 

@@ -1,0 +1,115 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/host_rounding.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/host_rounding.cc"
+#include <hwy/foreach_target.h>  // Compiles this file once per instruction set.
+// Must follow foreach_target.h.
+#include "kernels/host_lanes-inl.h"
+#include "kernels/host_parallel.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace quadrille::internal {
+namespace HWY_NAMESPACE {
+
+/// The bits of x rounded to bf16, in the upper half of each lane; the lower half is 0. Half a unit
+/// in the last place less one, plus the last bit that stays, carries into it exactly when x is
+/// nearer to the number above or ties with an odd one below. A carry out of a NaN's digits could
+/// make it infinite, so NaN is cut off and made quiet instead.
+template <class D, class V = hn::Vec<D>, class D32 = hn::RebindToUnsigned<D>>
+HWY_INLINE hn::Vec<D32> rounded_bits(D, V x) {
+  const D32 words;
+  const auto bits = hn::BitCast(words, x);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1U));
+  const auto nearest = hn::Add(bits, hn::Add(odd, hn::Set(words, 0x7FFFU)));
+  const auto quiet = hn::Or(bits, hn::Set(words, 0x00400000U));
+  const auto is_nan = hn::RebindMask(words, hn::IsNaN(x));
+  return hn::And(hn::IfThenElse(is_nan, quiet, nearest), hn::Set(words, 0xFFFF0000U));
+}
+
+void round_to_bf16_block(const float* source, std::uint16_t* target, std::int64_t count) {
+  for_lanes(count, [=](auto d, std::int64_t i) HWY_ATTR {
+    const hn::Rebind<std::uint16_t, decltype(d)> halves;
+    const auto upper = hn::ShiftRight<16>(rounded_bits(d, hn::LoadU(d, source + i)));
+    hn::StoreU(hn::TruncateTo(halves, upper), halves, target + i);
+  });
+}
+
+void round_as_fp32_block(const float* source, float* target, std::int64_t count) {
+  for_lanes(count, [=](auto d, std::int64_t i) HWY_ATTR {
+    hn::StoreU(hn::BitCast(d, rounded_bits(d, hn::LoadU(d, source + i))), d, target + i);
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace quadrille::internal
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <string>
+
+#include "kernels/host_matmul.h"
+#include "quadrille/base/check.h"
+
+namespace quadrille::internal {
+
+using kernels::ProductPrecision;
+
+HWY_EXPORT(round_to_bf16_block);
+HWY_EXPORT(round_as_fp32_block);
+
+void host_round_to_bf16(const float* source, std::uint16_t* target, std::int64_t count) {
+  parallel_blocks(count, kElementBlock, [=](std::int64_t first, std::int64_t size) {
+    HWY_DYNAMIC_DISPATCH(round_to_bf16_block)(source + first, target + first, size);
+  });
+}
+
+void host_round_as_fp32(const float* source, float* target, std::int64_t count) {
+  parallel_blocks(count, kElementBlock, [=](std::int64_t first, std::int64_t size) {
+    HWY_DYNAMIC_DISPATCH(round_as_fp32_block)(source + first, target + first, size);
+  });
+}
+
+ProductRounding::ProductRounding(const kernels::Rounding& rounding)
+    : precision_(rounding.precision) {
+  if (precision_ != ProductPrecision::kFp32) scratch_ = rounding.scratch.host<float>();
+}
+
+float* ProductRounding::take(std::int64_t elements) {
+  if (precision_ == ProductPrecision::kFp32) return nullptr;
+  float* room = scratch_;
+  scratch_ += kernels::rounding_elements(elements);
+  return room;
+}
+
+ProductOperand ProductRounding::round(const float* source, std::int64_t elements,
+                                      float* room) const {
+  switch (precision_) {
+    case ProductPrecision::kFp32:
+      return {source, sizeof(float)};
+    case ProductPrecision::kBf16: {
+      auto* halves = reinterpret_cast<std::uint16_t*>(room);
+      host_round_to_bf16(source, halves, elements);
+      return {halves, sizeof(std::uint16_t)};
+    }
+    case ProductPrecision::kRoundedFp32:
+      host_round_as_fp32(source, room, elements);
+      return {room, sizeof(float)};
+  }
+  QD_CHECK_MSG(false, "an unknown precision of products");
+  return {};
+}
+
+void require_rounding(const kernels::Rounding& rounding, std::int64_t elements) {
+  if (rounding.precision == ProductPrecision::kFp32) return;
+  QD_CHECK_MSG(rounding.precision != ProductPrecision::kBf16 || host_multiplies_bf16(),
+               "this host does not multiply bf16");
+  QD_CHECK(rounding.scratch.dtype() == DType::kF32);
+  QD_CHECK_MSG(rounding.scratch.elements() >= elements,
+               "rounding needs scratch of " + std::to_string(elements) + " elements, it has " +
+                   std::to_string(rounding.scratch.elements()));
+}
+
+}  // namespace quadrille::internal
+#endif  // HWY_ONCE
