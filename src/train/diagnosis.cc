@@ -4,30 +4,16 @@
 
 #include <fmt/format.h>
 
-#include "quadrille/kernels/reduction.h"
 #include "train/executor.h"
 
 namespace quadrille::internal {
 
-void clear_loss(RankState& state) {
-  constexpr std::array<double, 1> kZero{0};
-  write_all<double>(*state.stream, state.loss_sum, kZero);
-}
-
-Result<std::int64_t> count_nonfinite(RankState& state, const TensorView& view) {
-  clear_loss(state);
-  kernels::add_count_of_nonfinite(*state.stream, view, state.loss_sum);
-  QD_ASSIGN_OR_RETURN(const std::vector<double> count,
-                      read_all<double>(*state.stream, state.loss_sum));
-  return static_cast<std::int64_t>(count[0]);
-}
-
 Result<std::string> Executor::first_bad_tensor() {
-  for (const Parameter& parameter : state_.model->parameters()) {
-    QD_ASSIGN_OR_RETURN(const std::int64_t bad, count_nonfinite(state_, parameter.value));
+  for (const TrainedTensor& tensor : state_.tensors) {
+    QD_ASSIGN_OR_RETURN(const std::int64_t bad, count_nonfinite(state_, tensor.value));
     if (bad > 0) {
-      return fmt::format("parameter {} ({} of {} elements)", parameter.shape.name, bad,
-                         parameter.value.elements());
+      return fmt::format("parameter {} ({} of {} elements)", tensor.name, bad,
+                         tensor.value.elements());
     }
   }
   return first_bad_activation();

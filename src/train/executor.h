@@ -6,22 +6,15 @@
 // kind means is in the rooms below; when it runs is in the Program; nothing else decides.
 
 #include <cstdint>
-#include <vector>
 
 #include "quadrille/base/result.h"
-#include "quadrille/data/batch.h"
 #include "quadrille/observe/stopwatch.h"
 #include "quadrille/schedule/program.h"
+#include "train/batch_loader.h"
 #include "train/rank_state.h"
+#include "train/step_update.h"
 
 namespace quadrille::internal {
-
-/// What a step found; loss and norm are the same on every rank.
-struct StepFigures {
-  double loss = 0;  ///< Mean over the global target tokens.
-  double gradient_norm = 0;
-  double learning_rate = 0;
-};
 
 class Executor {
  public:
@@ -40,29 +33,21 @@ class Executor {
 
  private:
   [[nodiscard]] Result<void> run(const Instruction& instruction);
-  void upload_batch();
   void load_batch(std::int64_t micro_batch);
   [[nodiscard]] Result<void> contributed(int parameter);
   [[nodiscard]] Result<void> optimizer_step();
-  /// loss_sum of all ranks as (sum, count) summed in rank order.
-  [[nodiscard]] Result<double> global_mean(std::int64_t local_count, const char* place);
+  /// The mean of loss_sum over `local_count` tokens here and the other ranks' elsewhere.
+  [[nodiscard]] Result<LossSum> global_loss(std::int64_t local_count, const char* place);
   /// Which tensor is not finite: parameters first, then this rank's activations in forward order.
   [[nodiscard]] Result<std::string> first_bad_tensor();
   [[nodiscard]] Result<std::string> first_bad_activation();
 
   RankState& state_;
-  BatchReader reader_;
+  BatchLoader loader_;
   LayerContext context_;
   Stopwatch watch_;
   std::int64_t step_ = 0;
   StepFigures figures_;
-  std::vector<std::int32_t> host_tokens_;
-  std::vector<std::int32_t> host_targets_;
 };
-
-/// The device's loss sum is zero again.
-void clear_loss(RankState& state);
-/// How many elements of `view` are NaN or infinite.
-[[nodiscard]] Result<std::int64_t> count_nonfinite(RankState& state, const TensorView& view);
 
 }  // namespace quadrille::internal

@@ -42,22 +42,22 @@ Result<void> check_fits(const TrainingState& saved, const Plan& plan, const std:
 }
 
 // Rank 0's answer: the path to load, or an empty one to start anew.
-Result<std::string> choose_checkpoint(RankState& state) {
-  if (state.options.resume == ResumePolicy::kNever) return std::string();
-  const std::string directory = checkpoint_directory(*state.plan, state.options.run_directory);
-  const bool required = state.options.resume == ResumePolicy::kRequired;
+Result<std::string> choose_checkpoint(RankBase& base) {
+  if (base.options.resume == ResumePolicy::kNever) return std::string();
+  const std::string directory = checkpoint_directory(*base.plan, base.options.run_directory);
+  const bool required = base.options.resume == ResumePolicy::kRequired;
   if (!path_exists(directory)) {
     if (!required) return std::string();
     return fail(Code::kNotFound, directory + " does not exist, but a checkpoint is required");
   }
   QD_ASSIGN_OR_RETURN(NewestCheckpoint newest, find_newest_valid(directory));
   for (const CheckpointListing& skipped : newest.skipped) {
-    state.options.log->warning(fmt::format("skipped damaged checkpoint {}: {}", skipped.path,
-                                           skipped.damage ? skipped.damage->message : ""));
-    state.options.events->record("checkpoint_skipped", 0,
-                                 Json::object()
-                                     .set("path", skipped.path)
-                                     .set("reason", skipped.damage ? skipped.damage->message : ""));
+    base.options.log->warning(fmt::format("skipped damaged checkpoint {}: {}", skipped.path,
+                                          skipped.damage ? skipped.damage->message : ""));
+    base.options.events->record("checkpoint_skipped", 0,
+                                Json::object()
+                                    .set("path", skipped.path)
+                                    .set("reason", skipped.damage ? skipped.damage->message : ""));
   }
   if (newest.checkpoint) return newest.checkpoint->path();
   if (!required) return std::string();
@@ -65,30 +65,30 @@ Result<std::string> choose_checkpoint(RankState& state) {
 }
 
 // The choice of rank 0, on every rank.
-Result<std::string> agree_on_checkpoint(RankState& state) {
+Result<std::string> agree_on_checkpoint(RankBase& base) {
   Result<std::string> chosen = std::string();
-  if (state.is_first()) chosen = choose_checkpoint(state);
+  if (base.is_first()) chosen = choose_checkpoint(base);
   Vote vote;
   if (!chosen) vote.error = chosen.error();
-  QD_ASSIGN_OR_RETURN(const Agreement agreement, state.world->agree(vote));
+  QD_ASSIGN_OR_RETURN(const Agreement agreement, base.world->agree(vote));
   if (agreement.error) return fail(*agreement.error);
-  CollectiveScope scope = state.world->whole().open("the checkpoint to resume from");
+  CollectiveScope scope = base.world->whole().open("the checkpoint to resume from");
   QD_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
-                      state.world->whole().gather_bytes(scope, *chosen));
+                      base.world->whole().gather_bytes(scope, *chosen));
   return paths[0];
 }
 
-Result<StartPoint> load(RankState& state, const std::string& path) {
+Result<StartPoint> load(RankBase& base, const std::string& path) {
   QD_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::open(path));
   const TrainingState& saved = checkpoint.manifest().state;
-  QD_RETURN_IF_ERROR(check_fits(saved, *state.plan, path));
-  QD_RETURN_IF_ERROR(load_all(checkpoint, *state.stream, checkpoint_tensors(state)));
-  if (state.is_first()) {
-    const bool same_job = saved.job_hash == training_state(*state.plan, 0).job_hash;
+  QD_RETURN_IF_ERROR(check_fits(saved, *base.plan, path));
+  QD_RETURN_IF_ERROR(load_all(checkpoint, *base.stream, checkpoint_tensors(base)));
+  if (base.is_first()) {
+    const bool same_job = saved.job_hash == training_state(*base.plan, 0).job_hash;
     if (!same_job) {
-      state.options.log->warning("the checkpoint was made with other training settings: " + path);
+      base.options.log->warning("the checkpoint was made with other training settings: " + path);
     }
-    state.options.events->record(
+    base.options.events->record(
         "resumed", 0,
         Json::object().set("path", path).set("step", saved.step).set("same_job", same_job));
   }
@@ -113,17 +113,17 @@ TrainingState training_state(const Plan& plan, std::int64_t step) {
   return state;
 }
 
-Result<StartPoint> start_or_resume(RankState& state) {
-  QD_ASSIGN_OR_RETURN(const std::string path, agree_on_checkpoint(state));
+Result<StartPoint> start_or_resume(RankBase& base, const std::function<void()>& initialise) {
+  QD_ASSIGN_OR_RETURN(const std::string path, agree_on_checkpoint(base));
   Result<StartPoint> start = StartPoint{};
   if (path.empty()) {
-    state.model->initialise(*state.stream, state.plan->job.training.seed);
+    initialise();
   } else {
-    start = load(state, path);
+    start = load(base, path);
   }
   Vote vote;
   if (!start) vote.error = start.error();
-  QD_ASSIGN_OR_RETURN(const Agreement agreement, state.world->agree(vote));
+  QD_ASSIGN_OR_RETURN(const Agreement agreement, base.world->agree(vote));
   if (agreement.error) return fail(*agreement.error);
   return start;
 }

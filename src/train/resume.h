@@ -6,9 +6,10 @@
 // looks, all ranks load the same one.
 
 #include <cstdint>
+#include <functional>
 
 #include "quadrille/base/result.h"
-#include "train/rank_state.h"
+#include "train/rank_base.h"
 
 namespace quadrille::internal {
 
@@ -16,10 +17,11 @@ struct StartPoint {
   std::int64_t step = 0;  ///< Optimizer steps already done.
 };
 
-/// Initialises or loads parameters and moments. Collective.
+/// Loads values and moments, or calls `initialise` where the run starts anew. Collective.
 /// Errors: kNotFound when a checkpoint is required and none is valid; kInvalid for another model,
 /// or one that has more steps than the job asks for.
-[[nodiscard]] Result<StartPoint> start_or_resume(RankState& state);
+[[nodiscard]] Result<StartPoint> start_or_resume(RankBase& base,
+                                                 const std::function<void()>& initialise);
 
 /// What a checkpoint of this run says about it after `step` steps.
 [[nodiscard]] TrainingState training_state(const Plan& plan, std::int64_t step);

@@ -22,30 +22,30 @@ struct RankFigures {
   std::array<double, kMemoryTagCount> peak_by_tag{};
 };
 
-RankFigures figures_of(const RankState& state, const Stopwatch& watch) {
+RankFigures figures_of(const RankBase& base, const Stopwatch& watch) {
   RankFigures mine;
   mine.seconds = watch.total().count();
   mine.compute = watch.in(Phase::kCompute).count();
   mine.communication = watch.in(Phase::kCommunication).count();
   mine.bubble = watch.in(Phase::kBubble).count();
   mine.data = watch.in(Phase::kData).count();
-  mine.peak = static_cast<double>(state.pool->peak().count());
+  mine.peak = static_cast<double>(base.pool->peak().count());
   for (std::size_t tag = 0; tag < kMemoryTagCount; ++tag) {
     mine.peak_by_tag[tag] =
-        static_cast<double>(state.pool->peak(static_cast<MemoryTag>(tag)).count());
+        static_cast<double>(base.pool->peak(static_cast<MemoryTag>(tag)).count());
   }
   // Messages are received into memory of the world's, beside the pool.
-  const auto staging = static_cast<double>(state.world->staging().count());
+  const auto staging = static_cast<double>(base.world->staging().count());
   mine.peak += staging;
   mine.peak_by_tag[static_cast<std::size_t>(MemoryTag::kCommunication)] += staging;
   return mine;
 }
 
-Result<std::vector<RankFigures>> gather(RankState& state, const RankFigures& mine) {
-  CollectiveScope scope = state.world->whole().open("the figures of the step");
+Result<std::vector<RankFigures>> gather(RankBase& base, const RankFigures& mine) {
+  CollectiveScope scope = base.world->whole().open("the figures of the step");
   const std::string_view bytes(reinterpret_cast<const char*>(&mine), sizeof mine);
   QD_ASSIGN_OR_RETURN(const std::vector<std::string> rows,
-                      state.world->whole().gather_bytes(scope, bytes));
+                      base.world->whole().gather_bytes(scope, bytes));
   std::vector<RankFigures> all(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     QD_CHECK(rows[i].size() == sizeof(RankFigures));
@@ -86,23 +86,22 @@ void add_peaks(const std::vector<RankFigures>& ranks, StepRecord& record) {
 
 }  // namespace
 
-Result<StepRecord> report_step(RankState& state, const Executor& executor, std::int64_t step,
+Result<StepRecord> report_step(RankBase& base, const Stopwatch& watch, std::int64_t step,
                                const StepFigures& figures) {
-  QD_ASSIGN_OR_RETURN(const std::vector<RankFigures> ranks,
-                      gather(state, figures_of(state, executor.watch())));
-  const JobSpec& job = state.plan->job;
+  QD_ASSIGN_OR_RETURN(const std::vector<RankFigures> ranks, gather(base, figures_of(base, watch)));
+  const JobSpec& job = base.plan->job;
   StepRecord record;
   record.step = step;
   record.loss = figures.loss;
-  record.tokens = job.training.tokens_per_step();
+  record.tokens = figures.tokens;
   record.gradient_norm = figures.gradient_norm;
   record.learning_rate = figures.learning_rate;
   add_phases(ranks, record);
   add_peaks(ranks, record);
-  if (state.plan->machine.peak_flops_per_second && !job.model.is_custom()) {
+  if (base.plan->machine.peak_flops_per_second && !job.model.is_custom()) {
     const Flops work = model_flops_per_token(job.model, job.training.sequence) *
                        static_cast<double>(record.tokens);
-    record.mfu = work.count() / record.seconds.count() / *state.plan->machine.peak_flops_per_second;
+    record.mfu = work.count() / record.seconds.count() / *base.plan->machine.peak_flops_per_second;
   }
   return record;
 }

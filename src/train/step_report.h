@@ -7,12 +7,13 @@
 #include <optional>
 
 #include "quadrille/observe/run_record.h"
-#include "train/executor.h"
+#include "quadrille/observe/stopwatch.h"
+#include "train/step_update.h"
 
 namespace quadrille::internal {
 
 /// Gathers the ranks' phases and peaks; the same record on every rank. Collective.
-[[nodiscard]] Result<StepRecord> report_step(RankState& state, const Executor& executor,
+[[nodiscard]] Result<StepRecord> report_step(RankBase& base, const Stopwatch& watch,
                                              std::int64_t step, const StepFigures& figures);
 
 }  // namespace quadrille::internal

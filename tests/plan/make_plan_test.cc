@@ -45,7 +45,7 @@ TEST(MakePlan, SaysThatACustomModelsMemoryIsNotPlannedAndLimitsARankToItsShare) 
   JobSpec job = sample_job();
   job.model = {.family = ModelFamily::kCustom, .vocab = 256, .context = job.model.context};
   MachineFacts machine = machine_of(2);
-  machine.memory = Bytes(1000);
+  machine.memory = Bytes(100);
   const auto plan = make_plan(job, machine);
   ASSERT_FALSE(plan.has_value()) << "not even its batch fits";
   machine.memory = 1_GiB;

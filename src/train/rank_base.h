@@ -1,0 +1,85 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// What one rank holds while it trains, whatever the model is: data, memory, the tensors that are
+// trained with their gradients in buckets and their moments, the batch, the saver. The
+// transformer's state and a custom trainer's stand on it. All tensor memory comes from one pool
+// whose limit is the plan's.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "quadrille/checkpoint/checkpoint.h"
+#include "quadrille/comm/gradient_buckets.h"
+#include "quadrille/comm/world.h"
+#include "quadrille/data/corpus.h"
+#include "quadrille/optim/optimizer.h"
+#include "quadrille/train/trainer.h"
+
+namespace quadrille::internal {
+
+/// A parameter as training sees it; the views are there once it is bound.
+struct TrainedTensor {
+  std::string name;
+  Shape shape;
+  bool decayed = false;
+  int contributions = 1;  ///< Of each micro-batch to its gradient.
+  TensorView value;
+  TensorView gradient;
+};
+
+/// Members are destroyed from the last to the first: leases before their pool.
+struct RankBase {
+  const Plan* plan = nullptr;
+  World* world = nullptr;
+  TrainerOptions options;
+  std::unique_ptr<Corpus> corpus;
+  std::unique_ptr<Stream> stream;
+  std::unique_ptr<Pool> pool;
+  Lease parameter_lease;
+  std::vector<TrainedTensor> tensors;  ///< In the order of their declaration.
+  std::unique_ptr<GradientBuckets> buckets;
+  std::vector<int> entry_of_tensor;  ///< Index in `tensors` to bucket entry.
+  std::unique_ptr<AdamWOptimizer> optimizer;
+  Lease batch_lease;
+  TensorView tokens;    ///< [B, T]
+  TensorView targets;   ///< [B, T]
+  TensorView loss_sum;  ///< [1] float64
+  std::unique_ptr<CheckpointSaver> saver;
+
+  [[nodiscard]] bool is_first() const { return world->rank() == Rank{0}; }
+  /// Sequences of one step on this rank.
+  [[nodiscard]] std::int64_t share() const { return plan->micro_batch * plan->micro_batches; }
+};
+
+/// Corpus, stream, pool and the batch. No communication. Errors: those of Corpus::open, kExhausted.
+[[nodiscard]] Result<void> open_base(RankBase& base, World& world, const TrainerOptions& options);
+
+/// The values of `tensors`, one after the other in a single lease. No communication.
+[[nodiscard]] Result<void> bind_values(RankBase& base);
+
+/// Gradient buckets (collective), moments and the saver. `backward_order` has every index of
+/// `tensors` once, as backward completes them.
+[[nodiscard]] Result<void> bind_training(RankBase& base, std::span<const int> backward_order);
+
+/// Values and both moments, by their names in a checkpoint.
+[[nodiscard]] std::vector<CheckpointTensor> checkpoint_tensors(const RankBase& base);
+
+/// One contribution to the gradient of `tensors[index]` is complete.
+[[nodiscard]] Result<void> contribute(RankBase& base, int index);
+
+/// Where this run's checkpoints are.
+[[nodiscard]] std::string checkpoint_directory(const Plan& plan, const std::string& run_directory);
+
+/// One rank's failure before the first step becomes the failure of all. Collective.
+[[nodiscard]] Result<void> agree_on(World& world, const Result<void>& mine);
+
+/// The device's loss sum is zero again.
+void clear_loss(RankBase& base);
+/// How many elements of `view` are NaN or infinite.
+[[nodiscard]] Result<std::int64_t> count_nonfinite(RankBase& base, const TensorView& view);
+
+}  // namespace quadrille::internal
