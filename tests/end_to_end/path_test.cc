@@ -43,8 +43,8 @@ TEST_F(WholePath, ThreadsAndMpiTrainToTheSameLossesOverFiftySteps) {
   train("one", fifty);
   const std::vector<double> one = losses_of(path("one"));
   ASSERT_EQ(one.size(), 50U);
-  for (const std::string& ranks : {"2", "3", "4"}) {
-    for (const std::string& backend : {"threads", "mpi"}) {
+  for (const std::string ranks : {"2", "3", "4"}) {
+    for (const std::string backend : {"threads", "mpi"}) {
       const std::string run = backend + ranks;
       std::vector<std::string> more = fifty;
       more.insert(more.end(), {"--ranks", ranks, "--backend", backend});
@@ -143,7 +143,7 @@ TEST_F(WholePath, DoctorFindsThatThisMachineCanTrain) {
 }
 
 TEST_F(WholePath, EveryCommandHasHelpWithAnExample) {
-  for (const std::string& command :
+  for (const std::string command :
        {"plan", "launch", "evaluate", "generate", "checkpoint", "doctor"}) {
     const CommandResult help = quadrille({command, "--help"});
     EXPECT_EQ(help.exit_code, 0) << command;

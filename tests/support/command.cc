@@ -88,6 +88,8 @@ bool Command::wait_until(const std::function<bool()>& condition, Seconds limit) 
   return true;
 }
 
+std::string Command::output() const { return slurp(output_file_); }
+
 CommandResult Command::wait(Seconds limit) {
   const Seconds deadline = monotonic_now() + limit;
   while (!poll_end() && monotonic_now() < deadline) pause_briefly();

@@ -34,6 +34,8 @@ class Command {
   /// Polls until `condition` holds; false when the process ended or the limit passed before.
   [[nodiscard]] bool wait_until(const std::function<bool()>& condition,
                                 Seconds limit = Seconds(30));
+  /// What it has printed so far.
+  [[nodiscard]] std::string output() const;
   [[nodiscard]] CommandResult wait(Seconds limit = Seconds(60));
 
  private:
