@@ -11,7 +11,8 @@ function(quadrille_add_version target)
     "-DCOMPILER=${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}"
     "-DSANITIZERS=${QUADRILLE_SANITIZE}" "-DMPI=${mpi}"
     -P ${PROJECT_SOURCE_DIR}/cmake/WriteVersion.cmake)
-  add_custom_target(quadrille_version BYPRODUCTS ${output} COMMAND ${write} VERBATIM)
+  add_custom_target(quadrille_version BYPRODUCTS ${output} COMMAND ${write}
+    COMMENT "Asking git for the revision" VERBATIM)
   target_sources(${target} PRIVATE ${output})
   add_dependencies(${target} quadrille_version)
 endfunction()

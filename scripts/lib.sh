@@ -3,7 +3,9 @@
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build_folder=$repository/build/release
 
-say() { printf '\033[1m== %s\033[0m\n' "$*"; }
+say() {
+  if [[ -t 1 ]]; then printf '\033[1m== %s\033[0m\n' "$*"; else printf '== %s\n' "$*"; fi
+}
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
 # install_packages GROUP...: the packages of these groups in packages.txt that are missing.
