@@ -75,7 +75,8 @@ TEST(JobReader, NeedsOnlyModelDataAndALength) {
 
 TEST(JobReader, ACustomModelHasAVocabularyAndAContextAndNoOtherShape) {
   constexpr std::string_view kCustom = R"({
-    "model": {"family": "custom", "context": 8}, "data": {"train": "t"}, "training": {"steps": 1}})";
+    "model": {"family": "custom", "context": 8}, "data": {"train": "t"},
+    "training": {"steps": 1}})";
   const JobSpec job = accepted({}, kCustom);
   EXPECT_TRUE(job.model.is_custom());
   EXPECT_EQ(job.model.vocab, 256);
