@@ -35,11 +35,14 @@ Result<void> check(const SamplingOptions& options) {
 
 /// The prompt's last tokens that fit the window. A model without an end-of-text token begins a text
 /// with a new line, others with that token.
-std::vector<std::int32_t> prompt_ids(const InferenceModel& model, std::string_view prompt) {
-  std::vector<std::int32_t> ids = model.tokenizer->encode(prompt);
+Result<std::vector<std::int32_t>> prompt_ids(const InferenceModel& model, std::string_view prompt) {
+  QD_ASSIGN_OR_RETURN(std::vector<std::int32_t> ids, model.tokenizer->encode(prompt));
   if (ids.empty()) {
-    const auto end = model.tokenizer->end_of_text();
-    ids = end ? std::vector<std::int32_t>{*end} : model.tokenizer->encode("\n");
+    if (const auto end = model.tokenizer->end_of_text()) {
+      ids.push_back(*end);
+    } else {
+      QD_ASSIGN_OR_RETURN(ids, model.tokenizer->encode("\n"));
+    }
   }
   const auto window = static_cast<std::size_t>(window_of(model.job));
   if (ids.size() > window) {
@@ -131,7 +134,7 @@ class SampleGroup {
   void take(Sample& sample, std::int32_t id) const {
     sample.ids.push_back(id);
     sample.ended = sample.ended || model_.tokenizer->end_of_text() == id;
-    if (!sample.ended) sample.pending += model_.tokenizer->decode(std::span(&id, 1));
+    if (!sample.ended) sample.pending += model_.tokenizer->token_text(id);
   }
 
   bool emit_pending(std::size_t index) {
@@ -165,7 +168,7 @@ std::int64_t window_of(const JobSpec& job) {
 Result<void> generate_samples(InferenceModel& model, std::string_view prompt,
                               const SamplingOptions& options, const Emit& emit) {
   QD_RETURN_IF_ERROR(check(options));
-  const std::vector<std::int32_t> ids = prompt_ids(model, prompt);
+  QD_ASSIGN_OR_RETURN(const std::vector<std::int32_t> ids, prompt_ids(model, prompt));
   SampleGroup group(model, options, emit);
   for (std::int64_t first = 0; first < options.samples; first += kSamplesTogether) {
     const std::int64_t count = std::min(kSamplesTogether, options.samples - first);
