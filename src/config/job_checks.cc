@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "config/model_checks.h"
 #include "quadrille/base/text.h"
 #include "quadrille/config/model_shapes.h"
 
@@ -33,12 +34,8 @@ class JobChecker {
         training_(draft.job.training) {}
 
   void run() {
-    complete_model();
-    if (model_.is_custom()) {
-      check_custom();
-    } else {
-      check_heads();
-    }
+    complete_and_check_model(draft_, findings_);
+    complete_sequence();
     check_vocabulary();
     check_sequence();
     check_length();
@@ -51,8 +48,7 @@ class JobChecker {
  private:
   [[nodiscard]] bool given(const std::string& path) const { return findings_.is_given(path); }
 
-  void complete_model() {
-    if (!given("model.ffn")) model_.ffn = 4 * model_.hidden;
+  void complete_sequence() {
     if (!given("model.vocab")) model_.vocab = kByteTokens;
     if (!given("model.context")) model_.context = training_.sequence;
     if (!given("training.sequence")) training_.sequence = model_.context;
@@ -60,35 +56,6 @@ class JobChecker {
         findings_.sound({"model.context", "training.sequence"})) {
       findings_.report("model.context", "missing", "a whole number of tokens");
     }
-  }
-
-  // The program alone knows its model: a shape given here would be read by nobody.
-  void check_custom() {
-    for (const JobField& field : job_fields()) {
-      const std::string path(field.path);
-      if (!is_transformer_key(path) || !given(path)) continue;
-      findings_.report(path, "a model of the family \"custom\" has no such key",
-                       "vocab and context alone; the program takes its shape as arguments");
-    }
-  }
-
-  void check_heads() {
-    if (!findings_.sound({"model.hidden", "model.heads"})) return;
-    if (model_.hidden % model_.heads == 0) return;
-    findings_.report(
-        "model.heads",
-        fmt::format("{} heads do not divide model.hidden {}", model_.heads, model_.hidden),
-        fmt::format("a divisor of {}, such as {}", model_.hidden,
-                    nearest_divisor(model_.hidden, model_.heads)));
-  }
-
-  static std::int64_t nearest_divisor(std::int64_t number, std::int64_t wanted) {
-    std::int64_t best = 1;
-    for (std::int64_t candidate = 1; candidate <= number; ++candidate) {
-      if (number % candidate != 0) continue;
-      if (std::abs(candidate - wanted) < std::abs(best - wanted)) best = candidate;
-    }
-    return best;
   }
 
   void check_vocabulary() {
@@ -185,9 +152,10 @@ class JobChecker {
 
   // Sizes that no machine has must end here: later arithmetic relies on int64 holding them.
   void check_sizes() {
-    if (!findings_.sound({"model.layers", "model.hidden", "model.ffn", "model.vocab",
-                          "model.context", "training.sequence", "training.global_batch",
-                          "training.micro_batch", "training.steps", "training.tokens"})) {
+    if (!findings_.sound({"model.layers", "model.hidden", "model.heads", "model.kv_heads",
+                          "model.head_dimension", "model.ffn", "model.vocab", "model.context",
+                          "training.sequence", "training.global_batch", "training.micro_batch",
+                          "training.steps", "training.tokens"})) {
       return;
     }
     // Weights, gradients and AdamW's two moments, 4 bytes each.
@@ -196,7 +164,8 @@ class JobChecker {
       findings_.report("model", "the parameters' bytes do not fit into 64 bits", "a smaller model");
     }
     const std::int64_t micro_batch = std::max<std::int64_t>(training_.micro_batch, 1);
-    const std::int64_t widest = std::max({3 * model_.hidden, model_.ffn, model_.vocab});
+    const std::int64_t widest =
+        std::max({model_.query_columns() + 2 * model_.kv_columns(), 2 * model_.ffn, model_.vocab});
     // About ten activations of a layer, and slack for what a planner adds up.
     if (!product({model_.layers, micro_batch, training_.sequence, widest, 4 * 64})) {
       findings_.report("training.micro_batch", "the activations' bytes do not fit into 64 bits",

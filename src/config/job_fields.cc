@@ -43,35 +43,115 @@ ChoiceKind tokenizer() {
           .later = {}};
 }
 
+constexpr Scope kLlamaOnly{
+    [](const JobSpec& job) { return job.model.family == ModelFamily::kLlama; },
+    "model.family \"llama\""};
+constexpr Scope kScaledOnly{[](const JobSpec& job) {
+                              return kLlamaOnly.holds(job) &&
+                                     job.model.rope_scaling.type != RopeScalingType::kNone;
+                            },
+                            "model.rope_scaling.type \"linear\" or \"llama3\""};
+constexpr Scope kLlama3Only{[](const JobSpec& job) {
+                              return kLlamaOnly.holds(job) &&
+                                     job.model.rope_scaling.type == RopeScalingType::kLlama3;
+                            },
+                            "model.rope_scaling.type \"llama3\""};
+
 void add_model(std::vector<JobField>& fields) {
   using M = ModelSpec;
   constexpr auto kModel = &JobSpec::model;
   fields.insert(
       fields.end(),
-      {{"model.family", choice<kModel, &M::family, kModelFamilyText>({"llama"}), "", "",
-        "The architecture; `custom` is that of a program (`quadrille launch JOB -- PROGRAM`), and "
-        "takes `vocab` and `context` alone."},
+      {{"model.family", choice<kModel, &M::family, kModelFamilyText>(), "", "",
+        "The architecture: layer norm, learned positions and GELU (`gpt2`), or RMS norm, rotary "
+        "positions and SwiGLU (`llama`); `custom` is that of a program (`quadrille launch JOB -- "
+        "PROGRAM`), and takes `vocab` and `context` alone."},
        {"model.layers", IntegerKind{at<kModel, &M::layers>, 1, 100'000}, "blocks", kRequired,
         "Transformer blocks."},
        {"model.hidden", IntegerKind{at<kModel, &M::hidden>, 1, kMostWidth}, "numbers", kRequired,
-        "Width of the residual stream; `heads` must divide it."},
+        "Width of the residual stream; `heads` must divide it unless there is a "
+        "`head_dimension`."},
        {"model.heads", IntegerKind{at<kModel, &M::heads>, 1, kMostWidth}, "", kRequired,
         "Attention heads of a block."},
+       {"model.kv_heads", IntegerKind{at<kModel, &M::kv_heads>, 1, kMostWidth}, "", "`heads`",
+        "Heads of keys and values, a divisor of `heads`; query heads share them in equal groups.",
+        kLlamaOnly},
+       {"model.head_dimension", IntegerKind{at<kModel, &M::head_dimension>, 2, kMostWidth},
+        "numbers", "`hidden / heads`", "Width of one head, even.", kLlamaOnly},
        {"model.ffn", IntegerKind{at<kModel, &M::ffn>, 1, 16 * kMostWidth}, "numbers",
-        "4 * `hidden`", "Width inside the feed-forward part."},
+        "`4 * hidden`; `llama`: `8/3 * hidden`, up to a multiple of 64",
+        "Width inside the feed-forward part."},
        {"model.vocab", IntegerKind{at<kModel, &M::vocab>, 1, 16 * kMostWidth}, "tokens",
         "the tokenizer's", "Size of the vocabulary, at least the tokenizer's (256 for `bytes`)."},
        {"model.context", IntegerKind{at<kModel, &M::context>, 1, kMostTokens}, "tokens",
         "`training.sequence`", "Most tokens that the model has positions for."},
-       {"model.tie_embeddings", BoolKind{at<kModel, &M::tie_embeddings>}, "", "",
-        "The head uses the token embedding instead of a matrix of its own."},
-       {"model.bias", BoolKind{at<kModel, &M::bias>}, "", "", "Biases in linear layers and norms."},
+       {"model.tie_embeddings",
+        BoolKind{at<kModel, &M::tie_embeddings>},
+        "",
+        "",
+        "The head uses the token embedding instead of a matrix of its own.",
+        {},
+        {{ModelFamily::kLlama, Json(false)}}},
+       {"model.bias",
+        BoolKind{at<kModel, &M::bias>},
+        "",
+        "",
+        "Biases in linear layers and norms; a `llama` has none.",
+        {},
+        {{ModelFamily::kLlama, Json(false)}}},
        {"model.dropout",
         RealKind{.slot = at<kModel, &M::dropout>, .least = 0, .most = 1, .below_most = true},
         "fraction", "", "Dropped after the embedding and the two projections of a block."},
        {"model.norm_epsilon",
         RealKind{.slot = at<kModel, &M::norm_epsilon>, .least = 0, .most = 1, .above_least = true},
-        "", "", "Added to the variance in layer norms."}});
+        "", "", "Added to the variance, or to the mean square, in norms."}});
+}
+
+template <auto Member>
+auto& rope_scaling(JobDraft& draft) {
+  return draft.job.model.rope_scaling.*Member;
+}
+
+ChoiceKind rope_scaling_type() {
+  return {.set =
+              [](JobDraft& draft, std::string_view text) {
+                const auto value = kRopeScalingTypeText.value(text);
+                if (value) draft.job.model.rope_scaling.type = *value;
+                return value.has_value();
+              },
+          .get =
+              [](const JobDraft& draft) {
+                return kRopeScalingTypeText.text(draft.job.model.rope_scaling.type);
+              },
+          .choices = [] { return kRopeScalingTypeText.choices(); },
+          .later = {}};
+}
+
+void add_positions(std::vector<JobField>& fields) {
+  using R = RopeScaling;
+  const auto factor = [](double& (*slot)(JobDraft&), double least) {
+    return RealKind{.slot = slot, .least = least, .most = 1e6, .above_least = least == 0};
+  };
+  fields.insert(
+      fields.end(),
+      {{"model.rope_base",
+        RealKind{.slot = at<&JobSpec::model, &ModelSpec::rope_base>,
+                 .least = 1,
+                 .most = 1e12,
+                 .above_least = true},
+        "", "", "Pair `i` of a head turns by `rope_base^(-2i / head_dimension)` a position.",
+        kLlamaOnly},
+       {"model.rope_scaling.type", rope_scaling_type(), "", "",
+        "How positions stretch beyond the context of the first training.", kLlamaOnly},
+       {"model.rope_scaling.factor", factor(rope_scaling<&R::factor>, 1), "", kRequiredThere,
+        "Stretches by this much.", kScaledOnly},
+       {"model.rope_scaling.low_freq_factor", factor(rope_scaling<&R::low_freq_factor>, 0), "turns",
+        "", "Pairs with fewer turns in `original_context` are stretched whole.", kLlama3Only},
+       {"model.rope_scaling.high_freq_factor", factor(rope_scaling<&R::high_freq_factor>, 0),
+        "turns", "", "Pairs with more turns in `original_context` are not stretched.", kLlama3Only},
+       {"model.rope_scaling.original_context",
+        IntegerKind{rope_scaling<&R::original_context>, 1, kMostTokens}, "tokens", kRequiredThere,
+        "Context of the first training.", kLlama3Only}});
 }
 
 void add_data(std::vector<JobField>& fields) {
@@ -205,6 +285,7 @@ std::vector<JobField> make_fields() {
   std::vector<JobField> fields{
       {"name", NameKind{name_of}, "", "", "Names the run directory, `runs/<name>-<UTC time>`."}};
   add_model(fields);
+  add_positions(fields);
   add_data(fields);
   add_training_length(fields);
   add_optimizer(fields);
@@ -247,6 +328,11 @@ bool is_transformer_key(std::string_view path) {
          path != "model.context";
 }
 
+bool JobField::applies_to(const JobSpec& job) const {
+  if (job.model.is_custom() && is_transformer_key(path)) return false;
+  return scope.holds == nullptr || scope.holds(job);
+}
+
 const JobField* find_field(std::string_view path) {
   for (const JobField& field : job_fields()) {
     if (field.path == path) return &field;
@@ -255,12 +341,9 @@ const JobField* find_field(std::string_view path) {
 }
 
 std::span<const std::string_view> later_paths() {
-  static constexpr std::array<std::string_view, 10> kPaths{
-      "model.kv_heads",      "model.head_dimension",
-      "model.rope_base",     "model.rope_scaling",
-      "model.weights",       "parallel.schedule",
-      "parallel.interleave", "memory.limits.device",
-      "memory.limits.disk",  "cluster"};
+  static constexpr std::array<std::string_view, 6> kPaths{
+      "model.weights",        "parallel.schedule",  "parallel.interleave",
+      "memory.limits.device", "memory.limits.disk", "cluster"};
   return kPaths;
 }
 

@@ -74,6 +74,18 @@ struct FixedKind {
   std::vector<Json> only;  ///< Ways of writing it.
 };
 
+/// A default of one model family that a fresh JobDraft does not show.
+struct FamilyDefault {
+  ModelFamily family;
+  Json value;
+};
+
+/// Where a key has an effect. Elsewhere it is refused when read and left out when written.
+struct Scope {
+  bool (*holds)(const JobSpec&) = nullptr;  ///< Null: everywhere.
+  std::string_view text;                    ///< What holds there: `model.family "llama"`.
+};
+
 using FieldKind = std::variant<IntegerKind, SeedKind, RealKind, SecondsKind, BytesKind, BoolKind,
                                NameKind, PathKind, PathsKind, ChoiceKind, FixedKind>;
 
@@ -83,9 +95,15 @@ struct JobField {
   std::string_view unit;
   std::string_view default_text;  ///< Where a fresh JobDraft does not show it; kRequired has none.
   std::string_view meaning;       ///< One sentence or two.
+  Scope scope = {};
+  std::vector<FamilyDefault> family_defaults = {};
+
+  [[nodiscard]] bool applies_to(const JobSpec& job) const;
 };
 
 inline constexpr std::string_view kRequired = "required";
+/// No default where the row's scope holds.
+inline constexpr std::string_view kRequiredThere = "required there";
 
 [[nodiscard]] std::span<const JobField> job_fields();
 /// The key describes a transformer: a job of the family "custom" does not have it.

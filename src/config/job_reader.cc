@@ -181,7 +181,7 @@ class JobReader {
   void report_missing() {
     for (const JobField& field : job_fields()) {
       const std::string path(field.path);
-      if (draft_.job.model.is_custom() && is_transformer_key(path)) continue;
+      if (!field.applies_to(draft_.job)) continue;
       if (field.default_text != kRequired || findings_.is_given(path)) continue;
       if (!findings_.sound({path})) continue;  // The object around it is no object.
       findings_.report(path, "missing", expected_text(field));

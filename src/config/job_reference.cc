@@ -18,6 +18,7 @@ std::string cell(std::string_view text) {
 
 std::string default_cell(const JobField& field) {
   if (field.default_text == internal::kRequired) return "*required*";
+  if (field.default_text == internal::kRequiredThere) return "*required* where it applies";
   if (!field.default_text.empty()) return std::string(field.default_text);
   if (const auto* kind = std::get_if<internal::BytesKind>(&field.kind)) {
     internal::JobDraft fresh;
@@ -25,14 +26,21 @@ std::string default_cell(const JobField& field) {
     return bytes.count() == 0 ? "`0`" : "`\"" + to_text(bytes) + "\"`";
   }
   const auto value = internal::written_value(field, internal::JobDraft());
-  return value ? "`" + write_json(*value) + "`" : "";
+  std::string text = value ? "`" + write_json(*value) + "`" : "";
+  for (const internal::FamilyDefault& of : field.family_defaults) {
+    text +=
+        "; `" + std::string(kModelFamilyText.text(of.family)) + "`: `" + write_json(of.value) + "`";
+  }
+  return text;
 }
 
 std::string row(const JobField& field) {
   std::string type = internal::expected_text(field);
   if (!field.unit.empty()) type += " (" + std::string(field.unit) + ")";
+  std::string meaning(field.meaning);
+  if (!field.scope.text.empty()) meaning += " Only with `" + std::string(field.scope.text) + "`.";
   return "| `" + std::string(field.path) + "` | " + cell(type) + " | " + cell(default_cell(field)) +
-         " | " + cell(field.meaning) + " |\n";
+         " | " + cell(meaning) + " |\n";
 }
 
 constexpr std::string_view kIntroduction = R"(# Job reference

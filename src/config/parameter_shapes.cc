@@ -77,14 +77,17 @@ std::int64_t ParameterShape::elements() const {
   return count;
 }
 
-std::vector<ParameterShape> parameter_shapes(const ModelSpec& model) {
-  if (model.is_custom()) return {};
-  QD_CHECK(model.layers > 0);
-  QD_CHECK(model.hidden > 0);
+namespace {
+
+// Each block adds two projections to the residual stream; this keeps its variance from growing with
+// depth. Source: Radford et al. 2019, GPT-2, section 2.3.
+double residual_deviation(const ModelSpec& model) {
+  return kDeviation / std::sqrt(2.0 * static_cast<double>(model.layers));
+}
+
+std::vector<ParameterShape> gpt2_shapes(const ModelSpec& model) {
   const std::int64_t hidden = model.hidden;
-  // Each block adds two projections to the residual stream; this keeps its variance from growing
-  // with depth. Source: Radford et al. 2019, GPT-2, section 2.3.
-  const double residual_deviation = kDeviation / std::sqrt(2.0 * static_cast<double>(model.layers));
+  const double residual = residual_deviation(model);
   Collector collector(model);
   collector.embedding("wte.weight", model.vocab, model.tie_embeddings);
   collector.embedding("wpe.weight", model.context, false);
@@ -92,10 +95,10 @@ std::vector<ParameterShape> parameter_shapes(const ModelSpec& model) {
     collector.start_layer(block + 1, "h." + std::to_string(block) + ".");
     collector.norm("ln_1");
     collector.linear("attn.c_attn", 3 * hidden, hidden, kDeviation);
-    collector.linear("attn.c_proj", hidden, hidden, residual_deviation);
+    collector.linear("attn.c_proj", hidden, hidden, residual);
     collector.norm("ln_2");
     collector.linear("mlp.c_fc", model.ffn, hidden, kDeviation);
-    collector.linear("mlp.c_proj", hidden, model.ffn, residual_deviation);
+    collector.linear("mlp.c_proj", hidden, model.ffn, residual);
   }
   collector.start_layer(model.layers + 1, "");
   collector.norm("ln_f");
@@ -103,16 +106,74 @@ std::vector<ParameterShape> parameter_shapes(const ModelSpec& model) {
   return collector.take();
 }
 
+std::vector<ParameterShape> llama_shapes(const ModelSpec& model) {
+  QD_CHECK(!model.bias);
+  const std::int64_t hidden = model.hidden;
+  const std::int64_t queries = model.query_columns();
+  const std::int64_t keys = model.kv_columns();
+  const double residual = residual_deviation(model);
+  Collector collector(model);
+  collector.embedding("model.embed_tokens.weight", model.vocab, model.tie_embeddings);
+  for (std::int64_t block = 0; block < model.layers; ++block) {
+    collector.start_layer(block + 1, "model.layers." + std::to_string(block) + ".");
+    collector.norm("input_layernorm");
+    collector.linear("self_attn.q_proj", queries, hidden, kDeviation);
+    collector.linear("self_attn.k_proj", keys, hidden, kDeviation);
+    collector.linear("self_attn.v_proj", keys, hidden, kDeviation);
+    collector.linear("self_attn.o_proj", hidden, queries, residual);
+    collector.norm("post_attention_layernorm");
+    collector.linear("mlp.gate_proj", model.ffn, hidden, kDeviation);
+    collector.linear("mlp.up_proj", model.ffn, hidden, kDeviation);
+    collector.linear("mlp.down_proj", hidden, model.ffn, residual);
+  }
+  collector.start_layer(model.layers + 1, "");
+  collector.norm("model.norm");
+  if (!model.tie_embeddings) collector.embedding("lm_head.weight", model.vocab, true);
+  return collector.take();
+}
+
+// The head's and all embeddings' rows of H numbers, and the final norm's.
+std::optional<std::int64_t> whole_count(const ModelSpec& model, std::optional<std::int64_t> block) {
+  const bool learned_positions = model.family == ModelFamily::kGpt2;
+  const auto rows = multiply_add(model.vocab, model.tie_embeddings ? 1 : 2,
+                                 learned_positions ? model.context : 0);
+  const auto final_norm = multiply_add(rows, 1, model.bias ? 2 : 1);
+  return multiply_add(block, model.layers, multiply_add(final_norm, model.hidden, 0));
+}
+
+}  // namespace
+
+std::vector<ParameterShape> parameter_shapes(const ModelSpec& model) {
+  QD_CHECK(model.layers > 0);
+  QD_CHECK(model.hidden > 0);
+  switch (model.family) {
+    case ModelFamily::kGpt2:
+      return gpt2_shapes(model);
+    case ModelFamily::kLlama:
+      return llama_shapes(model);
+    case ModelFamily::kCustom:
+      return {};
+  }
+  QD_CHECK(false);
+  return {};
+}
+
 std::optional<std::int64_t> checked_parameter_count(const ModelSpec& model) {
   if (model.is_custom()) return 0;
+  if (model.family == ModelFamily::kLlama) {
+    // A block: two norms, q and o [H, AD], k and v [H, KD], gate, up and down [H, F]. Written as
+    // H * (2AD + 2KD + 3F + 2).
+    const auto projections = multiply_add(checked_multiply(model.heads, model.head_width()), 2,
+                                          checked_multiply(model.ffn, 3));
+    const auto cached = checked_multiply(model.key_value_heads(), model.head_width());
+    const auto columns = multiply_add(cached, 2, projections);
+    return whole_count(model, multiply_add(multiply_add(columns, 1, 2), model.hidden, 0));
+  }
   // A block: two norms, qkv [3H, H], projection [H, H], [F, H] and [H, F], and their biases
   // (3H + H + F + H and 2H of the norms). Written as H * (4H + 2F + ...) + F.
   const auto matrices = multiply_add(model.hidden, 4, checked_multiply(model.ffn, 2));
   const auto per_hidden = multiply_add(matrices, 1, model.bias ? 9 : 2);
-  const auto block = multiply_add(per_hidden, model.hidden, model.bias ? model.ffn : 0);
-  const auto rows = multiply_add(model.vocab, model.tie_embeddings ? 1 : 2, model.context);
-  const auto final_norm = multiply_add(rows, 1, model.bias ? 2 : 1);
-  return multiply_add(block, model.layers, multiply_add(final_norm, model.hidden, 0));
+  return whole_count(model, multiply_add(per_hidden, model.hidden, model.bias ? model.ffn : 0));
 }
 
 std::int64_t parameter_count(const ModelSpec& model) {
@@ -127,7 +188,8 @@ Flops model_flops_per_token(const ModelSpec& model, std::int64_t sequence) {
     if (parameter.in_product && parameter.shape.size() == 2) multiplied += parameter.elements();
   }
   const double attention = 6.0 * static_cast<double>(model.layers) *
-                           static_cast<double>(model.hidden) * static_cast<double>(sequence + 1);
+                           static_cast<double>(model.query_columns()) *
+                           static_cast<double>(sequence + 1);
   return Flops(6.0 * static_cast<double>(multiplied) + attention);
 }
 

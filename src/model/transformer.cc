@@ -47,6 +47,11 @@ Result<std::unique_ptr<Transformer>> Transformer::create(const ModelSpec& spec) 
       spec.context < 1) {
     return fail(Code::kInvalid, "a transformer needs at least one of everything it is made of");
   }
+  if (spec.family != ModelFamily::kGpt2) {
+    return fail(Code::kInvalid, "a model of the family \"" +
+                                    std::string(kModelFamilyText.text(spec.family)) +
+                                    "\" is not available in this version");
+  }
   if (spec.hidden % spec.heads != 0) {
     return fail(Code::kInvalid, "hidden " + std::to_string(spec.hidden) + " does not divide into " +
                                     std::to_string(spec.heads) + " heads");

@@ -13,6 +13,7 @@
 namespace quadrille {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -158,15 +159,95 @@ TEST(JobReader, TellsThatADottedKeyIsNotAPath) {
 
 TEST(JobReader, AdmitsWhatThisVersionDoesNotHave) {
   for (const char* change :
-       {"model.family=llama", "training.precision=bf16", "training.precision=fp16",
-        "parallel.tensor=2", "parallel.pipeline=4", "parallel.context=2", "parallel.sequence=1",
-        "parallel.sequence=true", "parallel.sharding=3", "memory.recompute=full",
-        "model.kv_heads=2", "model.weights=x", "parallel.schedule=1f1b", "memory.limits.disk=5",
-        "cluster=x"}) {
+       {"training.precision=bf16", "training.precision=fp16", "parallel.tensor=2",
+        "parallel.pipeline=4", "parallel.context=2", "parallel.sequence=1",
+        "parallel.sequence=true", "parallel.sharding=3", "memory.recompute=full", "model.weights=x",
+        "parallel.schedule=1f1b", "memory.limits.disk=5", "cluster=x"}) {
     EXPECT_THAT(refusal({change}), HasSubstr("not available in this version")) << change;
   }
   accepted({"parallel.tensor=1", "parallel.sharding=0", "parallel.sequence=false",
             "memory.recompute=auto", "model.family=gpt2"});
+}
+
+TEST(JobReader, GivesALlamaItsFamilysDefaults) {
+  const ModelSpec model = accepted({"model.family=llama"}).model;
+  EXPECT_EQ(model.family, ModelFamily::kLlama);
+  EXPECT_EQ(model.ffn, 64);  // 8/3 * 8 = 21.3, up to a multiple of 64
+  EXPECT_EQ(model.kv_heads, 2);
+  EXPECT_EQ(model.head_dimension, 4);
+  EXPECT_FALSE(model.tie_embeddings);
+  EXPECT_FALSE(model.bias);
+  EXPECT_EQ(model.rope_base, 10'000);
+  EXPECT_EQ(model.rope_scaling.type, RopeScalingType::kNone);
+  // 8/3 * 768 = 2048 is a multiple already; 8/3 * 100 = 266.7 lies between 256 and 320.
+  EXPECT_EQ(accepted({"model.family=llama", "model.hidden=768"}).model.ffn, 2048);
+  EXPECT_EQ(accepted({"model.family=llama", "model.hidden=100"}).model.ffn, 320);
+  EXPECT_TRUE(accepted({"model.family=llama", "model.tie_embeddings=true"}).model.tie_embeddings);
+  EXPECT_TRUE(accepted({}).model.bias);
+}
+
+TEST(JobReader, ReadsRotaryScalingAndWritesItBackEqual) {
+  const std::vector<std::string> llama{"model.family=llama",
+                                       "model.heads=4",
+                                       "model.kv_heads=2",
+                                       "model.head_dimension=6",
+                                       "model.rope_base=500000",
+                                       "model.rope_scaling.type=llama3",
+                                       "model.rope_scaling.factor=8",
+                                       "model.rope_scaling.original_context=8"};
+  const JobSpec job = accepted(llama);
+  EXPECT_EQ(job.model.rope_base, 500'000);
+  EXPECT_EQ(job.model.rope_scaling.factor, 8);
+  EXPECT_EQ(job.model.rope_scaling.low_freq_factor, 1);
+  EXPECT_EQ(job.model.rope_scaling.high_freq_factor, 4);
+  EXPECT_EQ(job.model.rope_scaling.original_context, 8);
+  EXPECT_EQ(job.model.query_columns(), 24);
+  EXPECT_EQ(job.model.kv_columns(), 12);
+  for (const JobSpec& spec : {job, accepted({"model.family=llama"}),
+                              accepted({"model.family=llama", "model.rope_scaling.type=linear",
+                                        "model.rope_scaling.factor=2.5"})}) {
+    const Json written = to_json(spec);
+    EXPECT_EQ(to_json(accepted({}, write_json(written))), written);
+  }
+  EXPECT_EQ(to_json(accepted({})).find("model")->find("kv_heads"), nullptr);
+}
+
+TEST(JobReader, RefusesKeysThatHaveNoEffectInTheFamily) {
+  for (const char* change : {"model.kv_heads=2", "model.head_dimension=4", "model.rope_base=5",
+                             "model.rope_scaling.type=linear"}) {
+    EXPECT_THAT(refusal({change}),
+                AllOf(HasSubstr("no effect here"), HasSubstr("model.family \"llama\"")))
+        << change;
+  }
+  EXPECT_THAT(refusal({"model.family=llama", "model.bias=true"}), HasSubstr("has no biases"));
+  EXPECT_THAT(refusal({"model.family=llama", "model.rope_scaling.factor=2"}),
+              HasSubstr("model.rope_scaling.type \"linear\" or"));
+  EXPECT_THAT(refusal({"model.family=llama", "model.rope_scaling.type=linear",
+                       "model.rope_scaling.factor=2", "model.rope_scaling.original_context=8"}),
+              HasSubstr("with model.rope_scaling.type \"llama3\""));
+  EXPECT_THAT(refusal({"model.family=llama", "model.rope_scaling.type=linear"}),
+              HasSubstr("rope_scaling.factor: missing"));
+  EXPECT_THAT(refusal({"model.family=llama", "model.rope_scaling.type=yarn"}),
+              HasSubstr("\"llama3\""));
+  // A family that does not exist is the one fault: what the keys mean then is unknown.
+  EXPECT_THAT(refusal({"model.family=lama", "model.kv_heads=2"}), HasSubstr("\"llama\""));
+}
+
+TEST(JobReader, RefusesWhatContradictsInALlama) {
+  const auto llama = [](std::vector<std::string> changes) {
+    changes.insert(changes.begin(), "model.family=llama");
+    return refusal(changes);
+  };
+  EXPECT_THAT(llama({"model.heads=4", "model.kv_heads=3"}),
+              HasSubstr("3 key and value heads do not divide model.heads 4"));
+  EXPECT_THAT(llama({"model.heads=8"}), HasSubstr("a head of 1 numbers"));
+  EXPECT_THAT(llama({"model.head_dimension=5"}), HasSubstr("such as 6"));
+  EXPECT_THAT(llama({"model.heads=3"}), HasSubstr("3 heads do not divide model.hidden 8"));
+  accepted({"model.family=llama", "model.heads=3", "model.head_dimension=6"});
+  EXPECT_THAT(
+      llama({"model.rope_scaling.type=llama3", "model.rope_scaling.factor=8",
+             "model.rope_scaling.original_context=8", "model.rope_scaling.low_freq_factor=4"}),
+      HasSubstr("4 is not above low_freq_factor 4"));
 }
 
 TEST(JobReader, RefusesWhatContradicts) {

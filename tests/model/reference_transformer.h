@@ -175,7 +175,7 @@ class ReferenceTransformer {
 
   /// qkv rows [3H]: queries, keys, values, heads within each.
   Rows attention(const Rows& qkv) {
-    const auto depth = static_cast<std::size_t>(spec_.head_dimension());
+    const auto depth = static_cast<std::size_t>(spec_.head_width());
     Rows out(qkv.size(), Vector(width(), tape_.constant(0)));
     for (std::size_t first = 0; first < width(); first += depth) {
       for (std::size_t t = 0; t < qkv.size(); ++t) {

@@ -15,30 +15,65 @@
 
 namespace quadrille {
 
+/// Which blocks the transformer is made of. gpt2: layer norm, learned positions, GELU. llama: RMS
+/// norm, rotary positions, SwiGLU, grouped-query attention, no biases.
 enum class ModelFamily : std::uint8_t {
   kGpt2,
+  kLlama,
   kCustom,  ///< A program's own; only `vocab` and `context` mean something then.
 };
-inline constexpr EnumTable<ModelFamily, 2> kModelFamilyText{
-    {{{ModelFamily::kGpt2, "gpt2"}, {ModelFamily::kCustom, "custom"}}}};
+inline constexpr EnumTable<ModelFamily, 3> kModelFamilyText{{{{ModelFamily::kGpt2, "gpt2"},
+                                                              {ModelFamily::kLlama, "llama"},
+                                                              {ModelFamily::kCustom, "custom"}}}};
 
-/// The shape of a transformer. Letters used beside buffers: L layers, H hidden, A heads, D head
-/// dimension, F ffn, V vocab, T sequence, B micro-batch (sequences).
+enum class RopeScalingType : std::uint8_t { kNone, kLinear, kLlama3 };
+inline constexpr EnumTable<RopeScalingType, 3> kRopeScalingTypeText{
+    {{{RopeScalingType::kNone, "none"},
+      {RopeScalingType::kLinear, "linear"},
+      {RopeScalingType::kLlama3, "llama3"}}}};
+
+/// How rotary positions stretch beyond the context that a model was first trained on. linear: all
+/// frequencies are divided by `factor`. llama3: those with more than `high_freq_factor` turns in
+/// `original_context` stay, those with fewer than `low_freq_factor` are divided, and between the
+/// two it goes over smoothly. Source: Chen et al. 2023, "Position interpolation"; Llama 3.1's
+/// reference code.
+struct RopeScaling {
+  RopeScalingType type = RopeScalingType::kNone;
+  double factor = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  std::int64_t original_context = 0;  ///< Positions; only llama3 has it.
+};
+
+/// The shape of a transformer. Letters used beside buffers: L layers, H hidden, A heads, K key and
+/// value heads, D head dimension, F ffn, V vocab, T sequence, B micro-batch (sequences).
 struct ModelSpec {
   ModelFamily family = ModelFamily::kGpt2;
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
   std::int64_t heads = 0;
-  std::int64_t ffn = 0;        ///< Default 4 * hidden.
+  std::int64_t kv_heads = 0;        ///< 0: as many as heads. Only llama has fewer.
+  std::int64_t head_dimension = 0;  ///< 0: hidden / heads. Only llama has another.
+  std::int64_t ffn = 0;        ///< Default 4 * hidden; llama: 8/3 * hidden, up to a multiple of 64.
   std::int64_t vocab = 0;      ///< Default: the tokenizer's (256 for bytes).
-  std::int64_t context = 0;    ///< Most tokens a position embedding exists for.
+  std::int64_t context = 0;    ///< Most tokens that there are positions for.
   bool tie_embeddings = true;  ///< The head uses the token embedding.
   bool bias = true;            ///< Biases in linear layers and norms.
   double dropout = 0.0;        ///< After the embedding, attention and MLP projections.
   double norm_epsilon = 1e-5;
+  double rope_base = 10'000;  ///< llama
+  RopeScaling rope_scaling;   ///< llama
 
   [[nodiscard]] bool is_custom() const { return family == ModelFamily::kCustom; }
-  [[nodiscard]] std::int64_t head_dimension() const { return hidden / heads; }
+  [[nodiscard]] std::int64_t key_value_heads() const { return kv_heads == 0 ? heads : kv_heads; }
+  /// D
+  [[nodiscard]] std::int64_t head_width() const {
+    if (head_dimension != 0) return head_dimension;
+    return heads == 0 ? 0 : hidden / heads;  // A custom model has no heads.
+  }
+  /// A*D and K*D, columns of all queries and of all keys (or values).
+  [[nodiscard]] std::int64_t query_columns() const { return heads * head_width(); }
+  [[nodiscard]] std::int64_t kv_columns() const { return key_value_heads() * head_width(); }
 };
 
 enum class SampleOrder : std::uint8_t { kShuffled, kSequential };

@@ -23,7 +23,8 @@ namespace quadrille {
 }
 
 struct ParameterShape {
-  std::string name;  ///< Hugging Face's GPT-2 name, e.g. `h.0.attn.c_attn.weight`.
+  std::string name;  ///< Hugging Face's: `h.0.attn.c_attn.weight` of a GPT-2,
+                     ///< `model.layers.0.self_attn.q_proj.weight` of a Llama.
   std::int64_t layer = 0;
   std::vector<std::int64_t> shape;  ///< Row-major.
   bool decayed = false;             ///< Weight decay applies (matrices and embeddings).
@@ -35,7 +36,9 @@ struct ParameterShape {
 };
 
 /// In layer order; a tied head adds no parameter. Matrices of linear layers are [out, in] here and
-/// in memory; Hugging Face's GPT-2 stores them [in, out] (import and export transpose).
+/// in memory; Hugging Face's GPT-2 stores them [in, out] (import and export transpose), its Llama
+/// as here. The rows of a Llama's q_proj and k_proj are in Hugging Face's order too: the rotary
+/// pairs of a head are (i, i + D/2).
 [[nodiscard]] std::vector<ParameterShape> parameter_shapes(const ModelSpec& model);
 [[nodiscard]] std::int64_t parameter_count(const ModelSpec& model);
 /// The same for a model that nobody has checked yet: nothing where it leaves int64.
@@ -70,8 +73,9 @@ struct BatchShape {
                                                              BatchShape batch);
 
 /// FLOPs that count for MFU, forward and backward: 6 per parameter that a matrix product uses, plus
-/// causal attention. A sequence has T(T+1)/2 query-key pairs; scores and values take 2*H each,
-/// backward twice that: 3 * 4H * T(T+1)/2 a layer and sequence, so 6*L*H*(T+1) a token.
+/// causal attention. A sequence has T(T+1)/2 query-key pairs; scores and values take 2*A*D each,
+/// backward twice that: 3 * 4*A*D * T(T+1)/2 a layer and sequence, so 6*L*A*D*(T+1) a token. Query
+/// heads that share keys and values do as many multiplications as heads that do not.
 [[nodiscard]] Flops model_flops_per_token(const ModelSpec& model, std::int64_t sequence);
 
 }  // namespace quadrille
