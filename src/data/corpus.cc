@@ -3,19 +3,18 @@
 #include "quadrille/data/corpus.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
-#include <cerrno>
 #include <cmath>
 #include <utility>
 
 #include "data/token_stream.h"
-#include "quadrille/base/file.h"
 #include "quadrille/base/text.h"
 
 namespace quadrille {
 namespace {
 
+using internal::open_data_file;
+using internal::OpenedFile;
 using internal::PageOrder;
 using internal::StreamPlace;
 using internal::TokenStream;
@@ -33,45 +32,70 @@ Diagnostic about(std::string path, std::string wrong, std::string right) {
 
 std::string quoted(const std::string& path) { return "\"" + path + "\""; }
 
-/// The file mapped, or what is wrong with it in a sentence with the code.
-Result<MappedFile> open_file(const std::string& path) {
-  struct stat status {};
-  // Asked before it is opened, because opening a pipe would wait for its writer.
-  if (::stat(path.c_str(), &status) != 0) {
-    return fail(errno_error("cannot read " + quoted(path), errno));
-  }
-  if (S_ISDIR(status.st_mode)) return fail(Code::kInvalid, quoted(path) + " is a folder");
-  if (!S_ISREG(status.st_mode)) return fail(Code::kInvalid, quoted(path) + " is not a plain file");
-  QD_ASSIGN_OR_RETURN(MappedFile file, MappedFile::open(path));
-  if (file.bytes().empty()) return fail(Code::kInvalid, quoted(path) + " is empty");
-  return file;
-}
+/// What the files of one list of the job have to agree with.
+struct Expected {
+  std::string key;  ///< "data.train"
+  const Tokenizer& tokenizer;
+  const TokenizerRecord& record;
+};
 
-/// Opens `paths`, the job's list `key`, in order; every file that fails is a diagnostic.
-TokenStream open_stream(const std::vector<std::string>& paths, const std::string& key,
+/// Opens `paths` in order; every file that fails is a diagnostic.
+TokenStream open_stream(const std::vector<std::string>& paths, const Expected& expected,
                         Error& problems) {
-  TokenStream stream;
+  TokenStream stream(expected.tokenizer.end_of_text());
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    auto file = open_file(paths[i]);
+    auto file = open_data_file(paths[i]);
     if (file) {
       stream.append(std::move(*file));
       continue;
     }
     if (file.error().code == Code::kNotFound) problems.code = Code::kNotFound;
-    problems.diagnostics.push_back(about(fmt::format("{}[{}]", key, i), file.error().message,
-                                         "a plain text file that is not empty"));
+    problems.diagnostics.push_back(
+        about(fmt::format("{}[{}]", expected.key, i), file.error().to_text(),
+              "plain text that is not empty, a .bin of llm.c or a .bin and .idx of Megatron"));
   }
   return stream;
 }
 
-void check_vocabulary(const TokenStream& stream, const std::string& key, std::int64_t vocabulary,
+/// Compares the tokenizers that sidecars record with the job's.
+void check_tokenizers(const TokenStream& stream, const Expected& expected, Error& problems) {
+  for (std::size_t i = 0; i < stream.files().size(); ++i) {
+    const OpenedFile& file = stream.files()[i];
+    if (!file.sidecar || file.sidecar->tokenizer.hash == expected.record.hash) continue;
+    problems.diagnostics.push_back(
+        about(fmt::format("{}[{}]", expected.key, i),
+              fmt::format("{} has tokens of {}, but data.tokenizer is {}", quoted(file.path),
+                          file.sidecar->tokenizer.to_text(), expected.record.to_text()),
+              fmt::format("data.tokenizer to be {}, or data that was prepared with {}",
+                          quoted(file.sidecar->tokenizer.name), quoted(expected.record.name))));
+  }
+}
+
+/// Token files of which nothing tells what made them.
+void warn_of_unknown(const TokenStream& stream, const Expected& expected,
+                     std::vector<std::string>& warnings) {
+  const OpenedFile* first = nullptr;
+  int unknown = 0;
+  for (const OpenedFile& file : stream.files()) {
+    if (file.format == TokenFormat::kText || file.sidecar) continue;
+    if (first == nullptr) first = &file;
+    ++unknown;
+  }
+  if (first == nullptr) return;
+  warnings.push_back(fmt::format(
+      "nothing records which tokenizer made {}{}; the ids are taken to be those of {}",
+      quoted(first->path), unknown > 1 ? fmt::format(" and {} more files", unknown - 1) : "",
+      quoted(expected.record.name)));
+}
+
+void check_vocabulary(const TokenStream& stream, const Expected& expected, std::int64_t vocabulary,
                       Error& problems) {
   stream.advise(PageOrder::kSequential);
   const std::optional<StreamPlace> place = stream.first_at_least(vocabulary);
   if (!place) return;
   problems.diagnostics.push_back(
-      about(fmt::format("{}[{}]", key, place->file),
-            fmt::format("{} has token {} at offset {}", quoted(stream.file(place->file).path()),
+      about(fmt::format("{}[{}]", expected.key, place->file),
+            fmt::format("{} has token {} at offset {}", quoted(stream.files()[place->file].path),
                         place->token, grouped(place->offset)),
             fmt::format("tokens below model.vocab, which is {}", vocabulary)));
 }
@@ -91,11 +115,14 @@ std::string need_text(std::int64_t samples, std::int64_t sequence, std::string_v
 
 struct Corpus::State {
   std::unique_ptr<Tokenizer> tokenizer;
+  TokenizerRecord record;
+  std::vector<std::string> warnings;
   TokenStream train_stream;
   TokenStream validation_stream;  ///< Empty where the validation part is split off.
   Window train;
   Window validation;
   std::int64_t sequence = 0;
+  std::int64_t vocabulary = 0;  ///< Every token is below it.
   PageOrder order = PageOrder::kRandom;
 
   void split(const DataSpec& data);
@@ -150,21 +177,29 @@ Result<std::unique_ptr<Corpus>> Corpus::open(const JobSpec& job) {
   QD_CHECK(job.data.validation_fraction >= 0 && job.data.validation_fraction <= 1);
   auto state = std::make_unique<State>();
   QD_ASSIGN_OR_RETURN(state->tokenizer, make_tokenizer(job.data.tokenizer));
+  state->record = record_of(*state->tokenizer, job.data.tokenizer);
   Error problems{Code::kInvalid, "the job's data cannot be used", {}};
   if (job.data.train.empty()) {
     problems.diagnostics.push_back(about("data.train", "no files", "at least one file"));
   }
-  state->train_stream = open_stream(job.data.train, "data.train", problems);
-  state->validation_stream = open_stream(job.data.validation, "data.validation", problems);
+  const Expected train{"data.train", *state->tokenizer, state->record};
+  const Expected validation{"data.validation", *state->tokenizer, state->record};
+  state->train_stream = open_stream(job.data.train, train, problems);
+  state->validation_stream = open_stream(job.data.validation, validation, problems);
   if (!problems.diagnostics.empty()) return fail(std::move(problems));
 
-  state->sequence = job.training.sequence;
-  state->split(job.data);
-  state->check_lengths(job, problems);
-  if (job.model.vocab < state->tokenizer->vocabulary()) {
-    check_vocabulary(state->train_stream, "data.train", job.model.vocab, problems);
-    check_vocabulary(state->validation_stream, "data.validation", job.model.vocab, problems);
+  for (const auto& [stream, expected] : {std::pair(&state->train_stream, &train),
+                                         std::pair(&state->validation_stream, &validation)}) {
+    check_tokenizers(*stream, *expected, problems);
+    warn_of_unknown(*stream, *expected, state->warnings);
   }
+  if (!problems.diagnostics.empty()) return fail(std::move(problems));
+  state->split(job.data);
+  state->sequence = job.training.sequence;
+  state->check_lengths(job, problems);
+  state->vocabulary = job.model.vocab;
+  check_vocabulary(state->train_stream, train, job.model.vocab, problems);
+  check_vocabulary(state->validation_stream, validation, job.model.vocab, problems);
   if (!problems.diagnostics.empty()) return fail(std::move(problems));
 
   state->order =
@@ -178,6 +213,8 @@ Corpus::Corpus(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Corpus::~Corpus() = default;
 
 const Tokenizer& Corpus::tokenizer() const { return *state_->tokenizer; }
+const TokenizerRecord& Corpus::tokenizer_record() const { return state_->record; }
+std::span<const std::string> Corpus::warnings() const { return state_->warnings; }
 Dataset Corpus::train() const { return state_->dataset(DataPart::kTrain); }
 Dataset Corpus::validation() const { return state_->dataset(DataPart::kValidation); }
 
@@ -192,7 +229,8 @@ double Corpus::unigram_entropy(DataPart part) const {
   const Window& window = state_->window(part);
   if (window.tokens == 0) return 0.0;
   window.stream->advise(PageOrder::kSequential);
-  const auto counts = window.stream->histogram(window.first, window.tokens);
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(state_->vocabulary));
+  window.stream->count(window.first, window.tokens, counts);
   window.stream->advise(state_->order);
   const auto total = static_cast<double>(window.tokens);
   double entropy = 0.0;

@@ -5,11 +5,13 @@
 // A token stream over files, memory-mapped and never copied whole, and the samples cut from it.
 // Sample i is tokens [i*T, i*T + T]: the first T are inputs, the last T targets.
 //
-// Several files in order form one stream. Between files stands the tokenizer's end-of-text; the
-// bytes tokenizer has none, so nothing is inserted there and a sample may run from one file into
-// the next. The validation part is its own files, or the last floor(tokens * fraction) tokens of
-// the stream. Files must not be shortened while they are open: the kernel answers a read past
-// their new end with SIGBUS.
+// A file is text, a .bin shard of llm.c or a Megatron .bin with its .idx (token_file.h). Several
+// files in order form one stream. Between files, and between the documents of a Megatron pair,
+// stands the tokenizer's end-of-text, unless the data has one there already; the bytes tokenizer
+// has none, so nothing is inserted and a sample may run from one file into the next. The
+// validation part is its own files, or the last floor(tokens * fraction) tokens of the stream.
+// Files must not be shortened while they are open: the kernel answers a read past their new end
+// with SIGBUS.
 
 #include <cstdint>
 #include <memory>
@@ -19,6 +21,7 @@
 
 #include "quadrille/base/result.h"
 #include "quadrille/config/job_spec.h"
+#include "quadrille/data/token_file.h"
 #include "quadrille/data/tokenizer.h"
 
 namespace quadrille {
@@ -33,15 +36,19 @@ enum class DataPart : std::uint8_t { kTrain, kValidation };
 /// Immutable once open; every const function is safe from any number of threads.
 class Corpus {
  public:
-  /// Opens the job's files, separates the validation part, checks ids against the vocabulary
-  /// (reading the files once where it is smaller than the tokenizer's, not at all otherwise).
-  /// Errors: kNotFound, kInvalid (empty, a folder, not readable, too short for one sample or for
-  /// one global batch, id beyond vocab with file and offset); each a diagnostic with the job's
-  /// path.
+  /// Opens the job's files, separates the validation part, checks every id against the vocabulary.
+  /// Files are read once for that, but for those whose width leaves no room for a larger id and
+  /// those whose sidecar records the largest one and has their length and fingerprint.
+  /// Errors: kNotFound, kInvalid (empty, a folder, not readable, not of its format, too short for
+  /// one sample or for one global batch, made by another tokenizer than the job's, id beyond vocab
+  /// with file and offset); each a diagnostic with the job's path.
   [[nodiscard]] static Result<std::unique_ptr<Corpus>> open(const JobSpec& job);
   ~Corpus();
 
   [[nodiscard]] const Tokenizer& tokenizer() const;
+  [[nodiscard]] const TokenizerRecord& tokenizer_record() const;
+  /// What is allowed and should be known: sentences without a full stop.
+  [[nodiscard]] std::span<const std::string> warnings() const;
   [[nodiscard]] Dataset train() const;
   [[nodiscard]] Dataset validation() const;  ///< No samples where there is none.
 
