@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <array>
-
 #include "quadrille/base/hash.h"
 #include "quadrille/base/text.h"
 #include "quadrille/data/token_file.h"
@@ -23,8 +21,7 @@ TokenizerRecord record_of(const Tokenizer& tokenizer, const std::string& name) {
   add_number(record.vocabulary);
   add_number(record.end_of_text.value_or(-1));
   for (std::int64_t id = 0; id < record.vocabulary; ++id) {
-    const std::array<std::int32_t, 1> ids = {static_cast<std::int32_t>(id)};
-    const std::string text = tokenizer.decode(ids);
+    const std::string text = tokenizer.token_text(static_cast<std::int32_t>(id));
     // The length keeps "ab", "c" apart from "a", "bc".
     add_number(static_cast<std::int64_t>(text.size()));
     hasher.add(std::as_bytes(std::span(text)));
