@@ -115,7 +115,8 @@ class Loaded : public ::testing::Test {
     for (const char c : window) batch.tokens[0].push_back(static_cast<unsigned char>(c));
     ReferenceTransformer reference(job_->model, harness_->values());
     std::vector<double> logits;
-    for (const auto number : reference.logits(batch, 0).back()) logits.push_back(number.value());
+    const auto rows = reference.logits(batch, 0);
+    for (const auto number : rows.back()) logits.push_back(number.value());
     return logits;
   }
 
