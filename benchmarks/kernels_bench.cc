@@ -120,8 +120,10 @@ void attention_forward(benchmark::State& state) {
   Fixture fixture;
   const AttentionTensors t = attention_tensors(fixture, state.range(0));
   for (auto _ : state) {
-    kernels::attention_forward(
-        fixture.stream(), {.heads = kHeads, .qkv = t.qkv, .out = t.out, .log_sum_exp = t.rows});
+    kernels::attention_forward(fixture.stream(),
+                               {.input = kernels::packed_attention_input(t.qkv, kHeads, kHeads),
+                                .out = t.out,
+                                .log_sum_exp = t.rows});
   }
   report_flops(state, 2 * causal_product(state.range(0)));
 }
@@ -132,15 +134,17 @@ void attention_backward(benchmark::State& state) {
   const AttentionTensors t = attention_tensors(fixture, state.range(0));
   const TensorView dout = fixture.tensor(t.out.shape());
   kernels::attention_forward(fixture.stream(),
-                             {.heads = kHeads, .qkv = t.qkv, .out = t.out, .log_sum_exp = t.rows});
+                             {.input = kernels::packed_attention_input(t.qkv, kHeads, kHeads),
+                              .out = t.out,
+                              .log_sum_exp = t.rows});
   for (auto _ : state) {
-    kernels::attention_backward(fixture.stream(), {.heads = kHeads,
-                                                   .qkv = t.qkv,
-                                                   .out = t.out,
-                                                   .log_sum_exp = t.rows,
-                                                   .dout = dout,
-                                                   .delta = t.delta,
-                                                   .dqkv = t.dqkv});
+    kernels::attention_backward(
+        fixture.stream(), {.input = kernels::packed_attention_input(t.qkv, kHeads, kHeads),
+                           .out = t.out,
+                           .log_sum_exp = t.rows,
+                           .dout = dout,
+                           .delta = t.delta,
+                           .gradient = kernels::packed_attention_input(t.dqkv, kHeads, kHeads)});
   }
   report_flops(state, 5 * causal_product(state.range(0)));
 }

@@ -10,53 +10,96 @@
 namespace quadrille::kernels {
 namespace {
 
+/// `columns` must be float32 [B, T, at least first + heads * width].
+void check_columns(const HeadColumns& columns, const char* name, const Shape& heads) {
+  const Shape& shape = internal::shape_of(columns.tensor, name, 3);
+  internal::require_f32(columns.tensor, name, {heads[0], heads[1], shape[2]});
+  QD_CHECK(columns.first >= 0);
+  QD_CHECK_MSG(columns.first + heads[2] <= shape[2], "too few columns for the heads");
+}
+
+void check_input(const AttentionInput& input, const Shape& out) {
+  const std::int64_t width = out[2] / input.heads;
+  const Shape keys{out[0], out[1], input.kv_heads * width};
+  check_columns(input.queries, "queries", out);
+  check_columns(input.keys, "keys", keys);
+  check_columns(input.values, "values", keys);
+  QD_CHECK_MSG(input.keys.tensor.shape() == input.values.tensor.shape(),
+               "keys and values differ in columns");
+}
+
 /// Checks what all three operations share and returns [B, T, A*D].
-Shape check(std::int64_t heads, const TensorView& qkv, const TensorView& out) {
+Shape check(const AttentionInput& input, const TensorView& out) {
   const Shape& shape = internal::shape_of(out, "out", 3);
-  QD_CHECK(heads >= 1);
-  QD_CHECK_MSG(shape[2] % heads == 0, "the width is not a multiple of the heads");
-  internal::require_f32(qkv, "qkv", {shape[0], shape[1], 3 * shape[2]});
+  QD_CHECK(input.heads >= 1);
+  QD_CHECK(input.kv_heads >= 1);
+  QD_CHECK_MSG(shape[2] % input.heads == 0, "the width is not a multiple of the heads");
+  QD_CHECK_MSG(input.heads % input.kv_heads == 0, "key-value heads do not divide the heads");
   internal::require_f32(out, "out", shape);
+  check_input(input, shape);
   return shape;
 }
 
 }  // namespace
 
+AttentionInput packed_attention_input(const TensorView& qkv, std::int64_t heads,
+                                      std::int64_t kv_heads) {
+  const std::int64_t columns = internal::shape_of(qkv, "qkv", 3)[2];
+  QD_CHECK_MSG(columns % (heads + 2 * kv_heads) == 0, "qkv does not divide into the heads");
+  const std::int64_t width = columns / (heads + 2 * kv_heads);
+  return {.heads = heads,
+          .kv_heads = kv_heads,
+          .queries = {qkv, 0},
+          .keys = {qkv, heads * width},
+          .values = {qkv, (heads + kv_heads) * width}};
+}
+
 void attention_forward(Stream& stream, const AttentionForward& arguments) {
-  const Shape out = check(arguments.heads, arguments.qkv, arguments.out);
-  internal::require_f32(arguments.log_sum_exp, "log_sum_exp", {out[0], arguments.heads, out[1]});
-  const std::array operands{internal::reads(arguments.qkv), internal::writes(arguments.out),
+  const AttentionInput& input = arguments.input;
+  const Shape out = check(input, arguments.out);
+  internal::require_f32(arguments.log_sum_exp, "log_sum_exp", {out[0], input.heads, out[1]});
+  const std::array operands{internal::reads(input.queries.tensor),
+                            internal::reads(input.keys.tensor),
+                            internal::reads(input.values.tensor), internal::writes(arguments.out),
                             internal::writes(arguments.log_sum_exp)};
   stream.launch("attention_forward", operands,
                 [arguments] { internal::host_attention_forward(arguments); });
 }
 
 void attention_backward(Stream& stream, const AttentionBackward& arguments) {
-  const Shape out = check(arguments.heads, arguments.qkv, arguments.out);
-  const Shape rows{out[0], arguments.heads, out[1]};
+  const AttentionInput& input = arguments.input;
+  const AttentionInput& gradient = arguments.gradient;
+  const Shape out = check(input, arguments.out);
+  const Shape rows{out[0], input.heads, out[1]};
+  QD_CHECK(gradient.heads == input.heads);
+  QD_CHECK(gradient.kv_heads == input.kv_heads);
+  check_input(gradient, out);
   internal::require_f32(arguments.log_sum_exp, "log_sum_exp", rows);
   internal::require_f32(arguments.delta, "delta", rows);
   internal::require_f32(arguments.dout, "dout", out);
-  internal::require_f32(arguments.dqkv, "dqkv", arguments.qkv.shape());
   const std::array operands{
-      internal::reads(arguments.qkv),         internal::reads(arguments.out),
+      internal::reads(input.queries.tensor),  internal::reads(input.keys.tensor),
+      internal::reads(input.values.tensor),   internal::reads(arguments.out),
       internal::reads(arguments.log_sum_exp), internal::reads(arguments.dout),
-      internal::writes(arguments.delta),      internal::writes(arguments.dqkv)};
+      internal::writes(arguments.delta),      internal::writes(gradient.queries.tensor),
+      internal::writes(gradient.keys.tensor), internal::writes(gradient.values.tensor)};
   stream.launch("attention_backward", operands,
                 [arguments] { internal::host_attention_backward(arguments); });
 }
 
 void attention_cached(Stream& stream, const AttentionCached& arguments) {
-  const Shape out = check(arguments.heads, arguments.qkv, arguments.out);
+  const AttentionInput& input = arguments.input;
+  const Shape out = check(input, arguments.out);
   const Shape& cache = internal::shape_of(arguments.key_cache, "key_cache", 3);
-  const Shape expected{out[0], cache[1], out[2]};
+  const Shape expected{out[0], cache[1], out[2] / input.heads * input.kv_heads};
   internal::require_f32(arguments.key_cache, "key_cache", expected);
   internal::require_f32(arguments.value_cache, "value_cache", expected);
   QD_CHECK(arguments.past >= 0);
   QD_CHECK_MSG(arguments.past + out[1] <= cache[1], "the key and value caches are full");
-  const std::array operands{internal::reads(arguments.qkv), internal::updates(arguments.key_cache),
-                            internal::updates(arguments.value_cache),
-                            internal::writes(arguments.out)};
+  const std::array operands{
+      internal::reads(input.queries.tensor),    internal::reads(input.keys.tensor),
+      internal::reads(input.values.tensor),     internal::updates(arguments.key_cache),
+      internal::updates(arguments.value_cache), internal::writes(arguments.out)};
   stream.launch("attention_cached", operands,
                 [arguments] { internal::host_attention_cached(arguments); });
 }

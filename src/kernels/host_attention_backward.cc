@@ -36,34 +36,39 @@ struct Packed {
   std::int64_t wide = 0;               // padded D
 };
 
-Packed pack_head(const HeadBackward& head, TileScratch& scratch) {
-  const std::int64_t rows = padded(head.count, kTile);
-  const std::int64_t wide = padded(head.width, kTilePadding);
+/// Takes the memory of all and packs what the group shares.
+Packed pack_shared(const GroupBackward& group, TileScratch& scratch) {
+  const std::int64_t rows = padded(group.count, kTile);
+  const std::int64_t wide = padded(group.width, kTilePadding);
   scratch.reserve(8 * rows * wide + 2 * kTile * kTile);
   Packed packed{.queries = scratch.take(rows * wide),
                 .keys = scratch.take(rows * wide),
                 .dout = scratch.take(rows * wide),
-                .keys_transposed = scratch.take(rows * head.width),
-                .values_transposed = scratch.take(rows * head.width),
+                .keys_transposed = scratch.take(rows * group.width),
+                .values_transposed = scratch.take(rows * group.width),
                 .dqueries = scratch.take(rows * wide),
                 .dkeys = scratch.take(rows * wide),
                 .dvalues = scratch.take(rows * wide),
                 .weights = scratch.take(kTile * kTile),
                 .dweights = scratch.take(kTile * kTile),
                 .wide = wide};
-  const float factor = 1.0F / std::sqrt(static_cast<float>(head.width));
-  const HeadRows queries{head.qkv, head.qkv_row, head.count, head.width};
-  const HeadRows keys{head.qkv + head.part, head.qkv_row, head.count, head.width};
-  const HeadRows values{head.qkv + 2 * head.part, head.qkv_row, head.count, head.width};
-  pack_rows(queries, packed.queries);
+  const float factor = 1.0F / std::sqrt(static_cast<float>(group.width));
+  const HeadRows keys{group.keys, group.key_row, group.count, group.width};
   pack_rows(keys, packed.keys);
-  pack_rows({head.dout, head.out_row, head.count, head.width}, packed.dout);
   pack_transposed(keys, factor, packed.keys_transposed);
-  pack_transposed(values, 1.0F, packed.values_transposed);
-  std::fill_n(packed.dqueries, rows * wide, 0.0F);
+  pack_transposed({group.values, group.key_row, group.count, group.width}, 1.0F,
+                  packed.values_transposed);
   std::fill_n(packed.dkeys, rows * wide, 0.0F);
   std::fill_n(packed.dvalues, rows * wide, 0.0F);
   return packed;
+}
+
+/// Packs what belongs to query head `member` of the group alone.
+void pack_member(const GroupBackward& group, std::int64_t member, const Packed& packed) {
+  const std::int64_t column = member * group.width;
+  pack_rows({group.queries + column, group.query_row, group.count, group.width}, packed.queries);
+  pack_rows({group.dout + column, group.out_row, group.count, group.width}, packed.dout);
+  std::fill_n(packed.dqueries, padded(group.count, kTile) * packed.wide, 0.0F);
 }
 
 /// weights[row] = softmax of the scores that stand there; zero from `visible` on.
@@ -108,8 +113,16 @@ HWY_INLINE void add_product(const float* tile, bool transposed, const float* b, 
                 .accumulate = true});
 }
 
+/// The rows that one query head's tiles need besides what is packed.
+struct MemberRows {
+  const float* log_sum_exp = nullptr;  // [T]
+  const float* delta = nullptr;        // [T]
+  std::int64_t count = 0;              // T
+  std::int64_t width = 0;              // D
+};
+
 /// One tile of queries from `query` on against one tile of keys from `key` on.
-HWY_INLINE void backward_tile(const HeadBackward& head, const Packed& packed, std::int64_t query,
+HWY_INLINE void backward_tile(const MemberRows& head, const Packed& packed, std::int64_t query,
                               std::int64_t key) {
   const std::int64_t rows = std::min(kTile, head.count - query);
   const auto scores_into = [&](const float* rows_of_a, const float* transposed, float* target) {
@@ -141,23 +154,41 @@ HWY_INLINE void backward_tile(const HeadBackward& head, const Packed& packed, st
               packed.dkeys + key * packed.wide, packed.wide, rows);
 }
 
-void backward_head(const HeadBackward& head) {
-  thread_local TileScratch scratch;
-  const Packed packed = pack_head(head, scratch);
-  for (std::int64_t t = 0; t < head.count; ++t) {
-    head.delta[t] = dot(head.dout + t * head.out_row, head.out + t * head.out_row, head.width);
+void backward_member(const GroupBackward& group, std::int64_t member, const Packed& packed) {
+  pack_member(group, member, packed);
+  const std::int64_t column = member * group.width;
+  float* delta = group.delta + member * group.count;
+  for (std::int64_t t = 0; t < group.count; ++t) {
+    const std::int64_t place = t * group.out_row + column;
+    delta[t] = dot(group.dout + place, group.out + place, group.width);
   }
-  for (std::int64_t key = 0; key < head.count; key += kTile) {
-    for (std::int64_t query = key; query < head.count; query += kTile) {
+  const MemberRows head{.log_sum_exp = group.log_sum_exp + member * group.count,
+                        .delta = delta,
+                        .count = group.count,
+                        .width = group.width};
+  for (std::int64_t key = 0; key < group.count; key += kTile) {
+    for (std::int64_t query = key; query < group.count; query += kTile) {
       backward_tile(head, packed, query, key);
     }
   }
-  const float factor = 1.0F / std::sqrt(static_cast<float>(head.width));
-  for (std::int64_t t = 0; t < head.count; ++t) {
-    float* target = head.dqkv + t * head.qkv_row;
-    unpack_row(packed.dqueries + t * packed.wide, head.width, factor, target);
-    unpack_row(packed.dkeys + t * packed.wide, head.width, factor, target + head.part);
-    unpack_row(packed.dvalues + t * packed.wide, head.width, 1.0F, target + 2 * head.part);
+  const float factor = 1.0F / std::sqrt(static_cast<float>(group.width));
+  for (std::int64_t t = 0; t < group.count; ++t) {
+    unpack_row(packed.dqueries + t * packed.wide, group.width, factor,
+               group.dqueries + t * group.dquery_row + column);
+  }
+}
+
+void backward_group(const GroupBackward& group) {
+  thread_local TileScratch scratch;
+  const Packed packed = pack_shared(group, scratch);
+  for (std::int64_t member = 0; member < group.group; ++member) {
+    backward_member(group, member, packed);
+  }
+  const float factor = 1.0F / std::sqrt(static_cast<float>(group.width));
+  for (std::int64_t t = 0; t < group.count; ++t) {
+    const std::int64_t row = t * group.dkey_row;
+    unpack_row(packed.dkeys + t * packed.wide, group.width, factor, group.dkeys + row);
+    unpack_row(packed.dvalues + t * packed.wide, group.width, 1.0F, group.dvalues + row);
   }
 }
 
@@ -168,26 +199,37 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace quadrille::internal {
 
-HWY_EXPORT(backward_head);
+HWY_EXPORT(backward_group);
 
 void host_attention_backward(const kernels::AttentionBackward& arguments) {
+  const kernels::AttentionInput& input = arguments.input;
+  const kernels::AttentionInput& gradient = arguments.gradient;
   const Shape& out = arguments.out.shape();
-  const std::int64_t width = out[2] / arguments.heads;
-  parallel_tasks(out[0] * arguments.heads, [&](std::int64_t task) {
-    const std::int64_t b = task / arguments.heads;
-    const std::int64_t h = task % arguments.heads;
-    const std::int64_t qkv = b * out[1] * 3 * out[2] + h * width;
-    const std::int64_t states = b * out[1] * out[2] + h * width;
-    HWY_DYNAMIC_DISPATCH(backward_head)
-    ({.qkv = arguments.qkv.host<float>() + qkv,
+  const std::int64_t width = out[2] / input.heads;
+  const std::int64_t group = input.heads / input.kv_heads;
+  parallel_tasks(out[0] * input.kv_heads, [&](std::int64_t task) {
+    const std::int64_t b = task / input.kv_heads;
+    const std::int64_t shared = task % input.kv_heads;
+    const std::int64_t first = shared * group;
+    const std::int64_t states = b * out[1] * out[2] + first * width;
+    const std::int64_t rows = (b * input.heads + first) * out[1];
+    HWY_DYNAMIC_DISPATCH(backward_group)
+    ({.queries = head_start(input.queries, b, first, width),
+      .keys = head_start(input.keys, b, shared, width),
+      .values = head_start(input.values, b, shared, width),
       .out = arguments.out.host<float>() + states,
       .dout = arguments.dout.host<float>() + states,
-      .log_sum_exp = arguments.log_sum_exp.host<float>() + task * out[1],
-      .delta = arguments.delta.host<float>() + task * out[1],
-      .dqkv = arguments.dqkv.host<float>() + qkv,
-      .qkv_row = 3 * out[2],
+      .log_sum_exp = arguments.log_sum_exp.host<float>() + rows,
+      .delta = arguments.delta.host<float>() + rows,
+      .dqueries = head_start(gradient.queries, b, first, width),
+      .dkeys = head_start(gradient.keys, b, shared, width),
+      .dvalues = head_start(gradient.values, b, shared, width),
+      .query_row = head_row(input.queries),
+      .key_row = head_row(input.keys),
+      .dquery_row = head_row(gradient.queries),
+      .dkey_row = head_row(gradient.keys),
       .out_row = out[2],
-      .part = out[2],
+      .group = group,
       .count = out[1],
       .width = width});
   });

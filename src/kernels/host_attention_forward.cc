@@ -186,17 +186,16 @@ namespace {
 /// From this many new tokens on packing the cached keys pays.
 constexpr std::int64_t kLeastTiledQueries = 8;
 
-/// Appends the new keys and values to the caches.
-void append_to_caches(const kernels::AttentionCached& arguments) {
-  const Shape& out = arguments.out.shape();
-  const std::int64_t width = out[2];
-  const std::int64_t capacity = arguments.key_cache.shape()[1];
-  for (std::int64_t b = 0; b < out[0]; ++b) {
-    for (std::int64_t t = 0; t < out[1]; ++t) {
-      const float* token = arguments.qkv.host<float>() + (b * out[1] + t) * 3 * width;
-      const std::int64_t place = (b * capacity + arguments.past + t) * width;
-      std::copy_n(token + width, width, arguments.key_cache.host<float>() + place);
-      std::copy_n(token + 2 * width, width, arguments.value_cache.host<float>() + place);
+/// Appends the new keys (or values) to their cache.
+void append_to_cache(const kernels::HeadColumns& columns, std::int64_t past,
+                     const TensorView& cache) {
+  const Shape& shape = columns.tensor.shape();
+  const std::int64_t capacity = cache.shape()[1];
+  const std::int64_t width = cache.shape()[2];
+  for (std::int64_t b = 0; b < shape[0]; ++b) {
+    for (std::int64_t t = 0; t < shape[1]; ++t) {
+      std::copy_n(head_start(columns, b, 0, width) + t * shape[2], width,
+                  cache.host<float>() + (b * capacity + past + t) * width);
     }
   }
 }
@@ -207,20 +206,21 @@ HWY_EXPORT(attend_head);
 HWY_EXPORT(attend_queries);
 
 void host_attention_forward(const kernels::AttentionForward& arguments) {
+  const kernels::AttentionInput& input = arguments.input;
   const Shape& out = arguments.out.shape();
-  const std::int64_t width = out[2] / arguments.heads;
-  parallel_tasks(out[0] * arguments.heads, [&](std::int64_t task) {
-    const std::int64_t b = task / arguments.heads;
-    const std::int64_t h = task % arguments.heads;
-    const float* qkv = arguments.qkv.host<float>() + b * out[1] * 3 * out[2] + h * width;
+  const std::int64_t width = out[2] / input.heads;
+  parallel_tasks(out[0] * input.heads, [&](std::int64_t task) {
+    const std::int64_t b = task / input.heads;
+    const std::int64_t h = task % input.heads;
+    const std::int64_t shared = h / (input.heads / input.kv_heads);
     HWY_DYNAMIC_DISPATCH(attend_head)
-    ({.queries = qkv,
-      .keys = qkv + out[2],
-      .values = qkv + 2 * out[2],
+    ({.queries = head_start(input.queries, b, h, width),
+      .keys = head_start(input.keys, b, shared, width),
+      .values = head_start(input.values, b, shared, width),
       .out = arguments.out.host<float>() + b * out[1] * out[2] + h * width,
       .log_sum_exp = arguments.log_sum_exp.host<float>() + task * out[1],
-      .query_row = 3 * out[2],
-      .key_row = 3 * out[2],
+      .query_row = head_row(input.queries),
+      .key_row = head_row(input.keys),
       .out_row = out[2],
       .query_count = out[1],
       .width = width});
@@ -228,25 +228,25 @@ void host_attention_forward(const kernels::AttentionForward& arguments) {
 }
 
 void host_attention_cached(const kernels::AttentionCached& arguments) {
-  append_to_caches(arguments);
+  const kernels::AttentionInput& input = arguments.input;
+  append_to_cache(input.keys, arguments.past, arguments.key_cache);
+  append_to_cache(input.values, arguments.past, arguments.value_cache);
   const Shape& out = arguments.out.shape();
-  const std::int64_t width = out[2] / arguments.heads;
-  const std::int64_t capacity = arguments.key_cache.shape()[1];
-  parallel_tasks(out[0] * arguments.heads, [&](std::int64_t task) {
-    const std::int64_t b = task / arguments.heads;
-    const std::int64_t h = task % arguments.heads;
-    const std::int64_t cache = b * capacity * out[2] + h * width;
-    const HeadForward head{
-        .queries = arguments.qkv.host<float>() + b * out[1] * 3 * out[2] + h * width,
-        .keys = arguments.key_cache.host<float>() + cache,
-        .values = arguments.value_cache.host<float>() + cache,
-        .out = arguments.out.host<float>() + b * out[1] * out[2] + h * width,
-        .query_row = 3 * out[2],
-        .key_row = out[2],
-        .out_row = out[2],
-        .query_count = out[1],
-        .past = arguments.past,
-        .width = width};
+  const std::int64_t width = out[2] / input.heads;
+  parallel_tasks(out[0] * input.heads, [&](std::int64_t task) {
+    const std::int64_t b = task / input.heads;
+    const std::int64_t h = task % input.heads;
+    const std::int64_t shared = h / (input.heads / input.kv_heads);
+    const HeadForward head{.queries = head_start(input.queries, b, h, width),
+                           .keys = head_start({arguments.key_cache}, b, shared, width),
+                           .values = head_start({arguments.value_cache}, b, shared, width),
+                           .out = arguments.out.host<float>() + b * out[1] * out[2] + h * width,
+                           .query_row = head_row(input.queries),
+                           .key_row = head_row({arguments.key_cache}),
+                           .out_row = out[2],
+                           .query_count = out[1],
+                           .past = arguments.past,
+                           .width = width};
     if (out[1] < kLeastTiledQueries) {
       HWY_DYNAMIC_DISPATCH(attend_queries)(head);
     } else {

@@ -28,8 +28,7 @@ Result<void> AttentionBlock::forward(LayerContext& context, const TensorView& x)
   const TensorView attention = context.activation(layer_, "attention");
   norm_.forward(stream, x, branch, statistics(context));
   qkv_.forward(stream, branch, qkv);
-  kernels::attention_forward(stream, {.heads = heads_,
-                                      .qkv = qkv,
+  kernels::attention_forward(stream, {.input = kernels::packed_attention_input(qkv, heads_, heads_),
                                       .out = attention,
                                       .log_sum_exp = context.activation(layer_, "log_sum_exp")});
   projection_.forward(stream, attention, branch);
@@ -50,13 +49,13 @@ Result<void> AttentionBlock::backward(LayerContext& context, const TensorView& x
   const TensorView qkv = context.activation(layer_, "qkv");
   const TensorView dqkv =
       context.activation(layer_, "wide").flat(0, qkv.elements()).reshape(qkv.shape());
-  kernels::attention_backward(stream, {.heads = heads_,
-                                       .qkv = qkv,
-                                       .out = attention,
-                                       .log_sum_exp = context.activation(layer_, "log_sum_exp"),
-                                       .dout = dattention,
-                                       .delta = context.activation(layer_, "delta"),
-                                       .dqkv = dqkv});
+  kernels::attention_backward(stream,
+                              {.input = kernels::packed_attention_input(qkv, heads_, heads_),
+                               .out = attention,
+                               .log_sum_exp = context.activation(layer_, "log_sum_exp"),
+                               .dout = dattention,
+                               .delta = context.activation(layer_, "delta"),
+                               .gradient = kernels::packed_attention_input(dqkv, heads_, heads_)});
   const TensorView narrow = context.activation(layer_, "narrow");
   norm_.forward(stream, x, narrow, statistics(context));
   QD_RETURN_IF_ERROR(qkv_.add_gradients(context, narrow, dqkv));
@@ -79,12 +78,12 @@ void AttentionBlock::decode(const DecodeBuffers& buffers) const {
   Stream& stream = *buffers.stream;
   norm_.forward(stream, buffers.x, buffers.branch, buffers.norm);
   qkv_.forward(stream, buffers.branch, buffers.qkv);
-  kernels::attention_cached(stream, {.heads = heads_,
-                                     .past = buffers.past,
-                                     .qkv = buffers.qkv,
-                                     .key_cache = buffers.key_cache,
-                                     .value_cache = buffers.value_cache,
-                                     .out = buffers.attention});
+  kernels::attention_cached(stream,
+                            {.input = kernels::packed_attention_input(buffers.qkv, heads_, heads_),
+                             .past = buffers.past,
+                             .key_cache = buffers.key_cache,
+                             .value_cache = buffers.value_cache,
+                             .out = buffers.attention});
   projection_.forward(stream, buffers.attention, buffers.branch);
   kernels::add(stream, buffers.branch, buffers.x);
 }

@@ -63,7 +63,9 @@ TEST_F(Guarded, ABlocksForwardAndBackwardTouchOnlyTheirOperands) {
     const auto out = empty({kBatch, kSequence, kWidth});
     const auto lse = empty({kBatch, kHeads, kSequence});
     kernels::attention_forward(*stream_,
-                               {.heads = kHeads, .qkv = qkv3, .out = *out, .log_sum_exp = *lse});
+                               {.input = kernels::packed_attention_input(qkv3, kHeads, kHeads),
+                                .out = *out,
+                                .log_sum_exp = *lse});
     const kernels::DropoutMask mask{.stream = RandomStream(1, RandomPurpose::kDropout, 2),
                                     .probability = 0.25F};
     kernels::dropout_add(*stream_, mask, *out, *x, *x);
@@ -72,13 +74,13 @@ TEST_F(Guarded, ABlocksForwardAndBackwardTouchOnlyTheirOperands) {
     const auto dqkv = empty({kBatch, kSequence, 3 * kWidth});
     const auto delta = empty({kBatch, kHeads, kSequence});
     const auto dout = random({kBatch, kSequence, kWidth});
-    kernels::attention_backward(*stream_, {.heads = kHeads,
-                                           .qkv = qkv3,
-                                           .out = *out,
-                                           .log_sum_exp = *lse,
-                                           .dout = *dout,
-                                           .delta = *delta,
-                                           .dqkv = *dqkv});
+    kernels::attention_backward(
+        *stream_, {.input = kernels::packed_attention_input(qkv3, kHeads, kHeads),
+                   .out = *out,
+                   .log_sum_exp = *lse,
+                   .dout = *dout,
+                   .delta = *delta,
+                   .gradient = kernels::packed_attention_input(*dqkv, kHeads, kHeads)});
     kernels::add_column_sums(*stream_, dqkv->view().reshape({kRows, 3 * kWidth}), *bias);
     const auto dweight = empty({kWidth});
     kernels::layer_norm_backward(*stream_, {.dy = dout->view().reshape({kRows, kWidth}),

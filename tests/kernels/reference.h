@@ -74,19 +74,26 @@ struct AttentionExtents {
   std::int64_t batch = 0;
   std::int64_t sequence = 0;
   std::int64_t heads = 0;
-  std::int64_t width = 0;  // D
+  std::int64_t width = 0;     // D
+  std::int64_t kv_heads = 0;  // 0: as many as heads
+  [[nodiscard]] std::int64_t shared() const { return kv_heads == 0 ? heads : kv_heads; }
 };
 struct AttentionResult {
   Numbers out;
   Numbers log_sum_exp;
 };
-/// qkv [B, T, 3*A*D] -> out [B, T, A*D], log_sum_exp [B, A, T].
+/// qkv [B, T, (A + 2K)*D] -> out [B, T, A*D], log_sum_exp [B, A, T].
 inline AttentionResult reference_attention(const Numbers& qkv, const AttentionExtents& e) {
   const std::int64_t model = e.heads * e.width;
   AttentionResult result{Numbers(static_cast<std::size_t>(e.batch * e.sequence * model)),
                          Numbers(static_cast<std::size_t>(e.batch * e.heads * e.sequence))};
+  const std::int64_t columns = (e.heads + 2 * e.shared()) * e.width;
   const auto part = [&](int which, std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d) {
-    return at(qkv, ((b * e.sequence + t) * 3 + which) * model + h * e.width + d);
+    const std::int64_t shared = h / (e.heads / e.shared());
+    const std::int64_t head = which == 0   ? h
+                              : which == 1 ? e.heads + shared
+                                           : e.heads + e.shared() + shared;
+    return at(qkv, (b * e.sequence + t) * columns + head * e.width + d);
   };
   for (std::int64_t b = 0; b < e.batch; ++b) {
     for (std::int64_t h = 0; h < e.heads; ++h) {

@@ -3,42 +3,59 @@
 #pragma once
 
 // Causal multi-head attention that never stores T x T: softmax(Q K^T / sqrt(D)) V in tiles, keeping
-// only each row's log-sum-exp for the backward pass. Source: Dao et al. 2022, "FlashAttention",
-// algorithms 1 and 4; Rabe & Staats 2021.
+// only each row's log-sum-exp for the backward pass. Several heads of queries may share one of keys
+// and values: A query heads and K key-value heads, A a multiple of K; query head a uses key-value
+// head a / (A / K). Source: Dao et al. 2022, "FlashAttention", algorithms 1 and 4; Rabe & Staats
+// 2021; Ainslie et al. 2023, "GQA".
 
 #include "quadrille/device/device.h"
 
 namespace quadrille::kernels {
 
-/// Shapes: qkv [B, T, 3*A*D] (queries, then keys, then values, heads within each); out [B, T, A*D];
-/// log_sum_exp [B, A, T].
+/// Heads side by side from column `first` on, of a tensor [B, T, columns] that may hold more.
+struct HeadColumns {
+  TensorView tensor;
+  std::int64_t first = 0;
+};
+
+/// Queries [.., A*D], keys and values [.., K*D], or their gradients. The tensors of keys and values
+/// have equally many columns.
+struct AttentionInput {
+  std::int64_t heads = 1;     ///< A
+  std::int64_t kv_heads = 1;  ///< K
+  HeadColumns queries;
+  HeadColumns keys;
+  HeadColumns values;
+};
+/// One tensor [B, T, (A + 2K) * D] with the queries first, then the keys, then the values.
+[[nodiscard]] AttentionInput packed_attention_input(const TensorView& qkv, std::int64_t heads,
+                                                    std::int64_t kv_heads);
+
+/// Shapes: out [B, T, A*D]; log_sum_exp [B, A, T].
 struct AttentionForward {
-  std::int64_t heads = 1;
-  TensorView qkv;
+  AttentionInput input;
   TensorView out;
   TensorView log_sum_exp;
 };
 void attention_forward(Stream& stream, const AttentionForward& arguments);
 
-/// dqkv [B, T, 3*A*D] is overwritten. `delta` [B, A, T] is scratch: sum over D of dout * out.
+/// What `gradient` names is overwritten. `delta` [B, A, T] is scratch: sum over D of dout * out.
 struct AttentionBackward {
-  std::int64_t heads = 1;
-  TensorView qkv;
+  AttentionInput input;
   TensorView out;
   TensorView log_sum_exp;
   TensorView dout;
   TensorView delta;
-  TensorView dqkv;
+  AttentionInput gradient;  ///< With the input's heads.
 };
 void attention_backward(Stream& stream, const AttentionBackward& arguments);
 
 /// New tokens against a cache: writes the new keys and values at positions [past, past + T) of the
-/// caches and attends causally to all before. Shapes: qkv [B, T, 3*A*D]; key_cache, value_cache
-/// [B, capacity, A*D]; out [B, T, A*D]. past + T must not exceed the capacity.
+/// caches and attends causally to all before. Shapes: key_cache, value_cache [B, capacity, K*D];
+/// out [B, T, A*D]. past + T must not exceed the capacity.
 struct AttentionCached {
-  std::int64_t heads = 1;
+  AttentionInput input;
   std::int64_t past = 0;
-  TensorView qkv;
   TensorView key_cache;
   TensorView value_cache;
   TensorView out;
