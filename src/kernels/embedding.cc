@@ -23,10 +23,12 @@ Extents check(const TensorView& tokens, const TensorView& token_rows,
               const TensorView& position_rows, const TensorView& states) {
   const Shape& ids = internal::shape_of(tokens, "tokens", 2);
   const Shape& table = internal::shape_of(token_rows, "token rows", 2);
-  const Shape& positions = internal::shape_of(position_rows, "position rows", 2);
   internal::require(tokens, "tokens", DType::kI32, ids);
   internal::require_f32(token_rows, "token rows", table);
-  internal::require_f32(position_rows, "position rows", {positions[0], table[1]});
+  if (!position_rows.empty()) {
+    const Shape& positions = internal::shape_of(position_rows, "position rows", 2);
+    internal::require_f32(position_rows, "position rows", {positions[0], table[1]});
+  }
   internal::require_f32(states, "states", {ids[0], ids[1], table[1]});
   return {ids[0] * ids[1], ids[1], table[1]};
 }
@@ -40,16 +42,21 @@ std::int64_t checked_id(std::int32_t id, std::int64_t vocab) {
 void look_up(const EmbeddingForward& arguments, const Extents& extents) {
   const std::int32_t* tokens = arguments.tokens.host<std::int32_t>();
   const float* table = arguments.token_table.host<float>();
+  const TensorView& places = arguments.position_table;
   const float* positions =
-      arguments.position_table.host<float>() + arguments.first_position * extents.width;
+      places.empty() ? nullptr : places.host<float>() + arguments.first_position * extents.width;
   float* out = arguments.out.host<float>();
   const std::int64_t vocab = arguments.token_table.shape()[0];
   constexpr std::int64_t kRows = 16;
   internal::parallel_blocks(extents.rows, kRows, [=](std::int64_t first, std::int64_t count) {
     for (std::int64_t row = first; row < first + count; ++row) {
       const float* token = table + checked_id(tokens[row], vocab) * extents.width;
-      const float* position = positions + row % extents.sequence * extents.width;
       float* target = out + row * extents.width;
+      if (positions == nullptr) {
+        std::copy_n(token, extents.width, target);
+        continue;
+      }
+      const float* position = positions + row % extents.sequence * extents.width;
       for (std::int64_t i = 0; i < extents.width; ++i) target[i] = token[i] + position[i];
     }
   });
@@ -60,15 +67,17 @@ void scatter(const EmbeddingBackward& arguments, const Extents& extents) {
   const std::int32_t* tokens = arguments.tokens.host<std::int32_t>();
   const float* dout = arguments.dout.host<float>();
   float* table = arguments.token_gradient.host<float>();
-  float* positions = arguments.position_gradient.host<float>();
+  const TensorView& places = arguments.position_gradient;
+  float* positions = places.empty() ? nullptr : places.host<float>();
   const std::int64_t vocab = arguments.token_gradient.shape()[0];
   constexpr std::int64_t kColumns = 64;
   internal::parallel_blocks(extents.width, kColumns, [=](std::int64_t first, std::int64_t count) {
     for (std::int64_t row = 0; row < extents.rows; ++row) {
       const float* source = dout + row * extents.width + first;
       float* token = table + checked_id(tokens[row], vocab) * extents.width + first;
-      float* position = positions + row % extents.sequence * extents.width + first;
       for (std::int64_t i = 0; i < count; ++i) token[i] += source[i];
+      if (positions == nullptr) continue;
+      float* position = positions + row % extents.sequence * extents.width + first;
       for (std::int64_t i = 0; i < count; ++i) position[i] += source[i];
     }
   });
@@ -80,8 +89,10 @@ void embedding_forward(Stream& stream, const EmbeddingForward& arguments) {
   const Extents extents =
       check(arguments.tokens, arguments.token_table, arguments.position_table, arguments.out);
   QD_CHECK(arguments.first_position >= 0);
-  QD_CHECK_MSG(arguments.first_position + extents.sequence <= arguments.position_table.shape()[0],
-               "a position beyond the model's context");
+  if (!arguments.position_table.empty()) {
+    QD_CHECK_MSG(arguments.first_position + extents.sequence <= arguments.position_table.shape()[0],
+                 "a position beyond the model's context");
+  }
   const std::array operands{
       internal::reads(arguments.tokens), internal::reads(arguments.token_table),
       internal::reads(arguments.position_table), internal::writes(arguments.out)};
@@ -92,8 +103,10 @@ void embedding_forward(Stream& stream, const EmbeddingForward& arguments) {
 void embedding_backward(Stream& stream, const EmbeddingBackward& arguments) {
   const Extents extents = check(arguments.tokens, arguments.token_gradient,
                                 arguments.position_gradient, arguments.dout);
-  QD_CHECK_MSG(extents.sequence <= arguments.position_gradient.shape()[0],
-               "a position beyond the model's context");
+  if (!arguments.position_gradient.empty()) {
+    QD_CHECK_MSG(extents.sequence <= arguments.position_gradient.shape()[0],
+                 "a position beyond the model's context");
+  }
   const std::array operands{internal::reads(arguments.tokens), internal::reads(arguments.dout),
                             internal::updates(arguments.token_gradient),
                             internal::updates(arguments.position_gradient)};

@@ -6,6 +6,7 @@
 // no reference of their own; tests take central differences of these.
 
 #include <cmath>
+#include <complex>
 #include <cstdint>
 #include <numbers>
 #include <vector>
@@ -65,6 +66,54 @@ inline Numbers reference_layer_norm(const Numbers& x, const Numbers& weight, con
       at(y, row * width + i) =
           (at(x, row * width + i) - mean) / std::sqrt(variance + epsilon) * at(weight, i) +
           (bias.empty() ? 0 : at(bias, i));
+    }
+  }
+  return y;
+}
+
+/// x [N, H].
+inline Numbers reference_rms_norm(const Numbers& x, const Numbers& weight, double epsilon) {
+  const auto width = static_cast<std::int64_t>(weight.size());
+  Numbers y(x.size());
+  for (std::int64_t row = 0; row < static_cast<std::int64_t>(x.size()) / width; ++row) {
+    double mean_square = 0;
+    for (std::int64_t i = 0; i < width; ++i) mean_square += std::pow(at(x, row * width + i), 2);
+    mean_square /= static_cast<double>(width);
+    for (std::int64_t i = 0; i < width; ++i) {
+      at(y, row * width + i) =
+          at(x, row * width + i) / std::sqrt(mean_square + epsilon) * at(weight, i);
+    }
+  }
+  return y;
+}
+
+inline Numbers reference_swiglu(const Numbers& gate, const Numbers& up) {
+  Numbers y;
+  for (std::size_t i = 0; i < gate.size(); ++i) {
+    y.push_back(gate[i] / (1 + std::exp(-gate[i])) * up[i]);
+  }
+  return y;
+}
+
+struct RotaryExtents {
+  std::int64_t sequence = 0;
+  std::int64_t columns = 0;  // heads * D
+};
+/// x [B, T, columns] as complex numbers x[i] + i x[i + D/2] times e^(i position frequency).
+inline Numbers reference_rotary(const Numbers& x, const Numbers& frequencies, std::int64_t first,
+                                const RotaryExtents& e) {
+  Numbers y = x;
+  const auto half = static_cast<std::int64_t>(frequencies.size());
+  for (std::int64_t row = 0; row < static_cast<std::int64_t>(x.size()) / e.columns; ++row) {
+    const auto position = static_cast<double>(first + row % e.sequence);
+    for (std::int64_t head = 0; head < e.columns / (2 * half); ++head) {
+      for (std::int64_t i = 0; i < half; ++i) {
+        const std::int64_t place = row * e.columns + head * 2 * half + i;
+        const std::complex<double> turned = std::complex(at(x, place), at(x, place + half)) *
+                                            std::polar(1.0, position * at(frequencies, i));
+        at(y, place) = turned.real();
+        at(y, place + half) = turned.imag();
+      }
     }
   }
   return y;

@@ -2,15 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Token and position embeddings.
+// Token and position embeddings. A model whose positions are elsewhere (rotary) leaves the position
+// table empty.
 
 #include "quadrille/device/device.h"
 
 namespace quadrille::kernels {
 
-/// out[b, t] = token_table[tokens[b, t]] + position_table[first_position + t].
-/// Shapes: tokens [B, T] int32, token_table [V, H], position_table [context, H], out [B, T, H].
-/// Every id must be in [0, V): data checks it at open and per batch.
+/// out[b, t] = token_table[tokens[b, t]] [+ position_table[first_position + t]].
+/// Shapes: tokens [B, T] int32, token_table [V, H], position_table [context, H] or empty, out [B,
+/// T, H]. Every id must be in [0, V): data checks it at open and per batch.
 struct EmbeddingForward {
   TensorView tokens;
   TensorView token_table;
@@ -20,7 +21,8 @@ struct EmbeddingForward {
 };
 void embedding_forward(Stream& stream, const EmbeddingForward& arguments);
 
-/// Adds dout to the rows of both gradients, in token order (the same sums whatever the threads).
+/// Adds dout to the rows of both gradients (the positions' may be empty), in token order (the same
+/// sums whatever the threads).
 struct EmbeddingBackward {
   TensorView tokens;
   TensorView dout;
