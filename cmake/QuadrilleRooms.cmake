@@ -21,7 +21,7 @@ set(QUADRILLE_ROOMS
   "optim 5 : base config mesh observe device memory kernels comm"
   "checkpoint 5 : base config mesh observe device memory comm"
   "probe 5 : base config mesh observe device memory kernels comm"
-  "train 6 : base config mesh schedule plan observe device data memory kernels comm model optim checkpoint"
+  "train 6 : base config mesh schedule plan observe device data memory kernels launch comm model optim checkpoint"
   "infer 6 : base config mesh plan observe device data memory kernels comm model checkpoint"
   "bench 7 : base config mesh schedule plan observe device data memory kernels report launch comm jobs model optim checkpoint probe train infer"
 )

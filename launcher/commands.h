@@ -34,8 +34,10 @@ int plan_command(const PlanOptions& options);
 
 struct LaunchOptions {
   JobOptions job;
-  std::string backend;  ///< Empty: threads, or mpi with a host file.
+  std::string backend;  ///< Empty: threads, or mpi with a host file or a program.
   std::string host_file;
+  bool has_program = false;          ///< `--` was given.
+  std::vector<std::string> program;  ///< After it: what the ranks run instead of our trainer.
   std::string resume;  ///< Empty: auto with an existing run directory, never with a new one.
   std::string run_directory;
   bool print = false;

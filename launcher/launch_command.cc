@@ -26,13 +26,43 @@ struct Prepared {
   Plan plan;
   std::string run_directory;
   std::string backend;
+  std::vector<std::string> command;
 };
+
+std::string own_path() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? std::string("quadrille") : path.string();
+}
+
+/// What a rank process runs: the program after `--`, else this one.
+Result<std::vector<std::string>> rank_program(const JobSpec& job, const LaunchOptions& options) {
+  const std::vector<std::string>& program = options.program;
+  if (options.has_program && program.empty()) {
+    return fail(Code::kInvalid, "no program stands after --");
+  }
+  if (program.empty()) {
+    if (!job.model.is_custom()) return std::vector<std::string>{own_path(), "rank"};
+    return fail(Code::kInvalid,
+                "model.family is \"custom\", but no program trains it: quadrille launch JOB -- "
+                "PROGRAM");
+  }
+  const std::string& name = program.front();
+  // A name without a slash is looked for in PATH, as a shell would.
+  if (name.find('/') == std::string::npos) return program;
+  if (::access(name.c_str(), X_OK) == 0 && !std::filesystem::is_directory(name)) return program;
+  return fail(Code::kNotFound, fmt::format("no program \"{}\" that can be run", name));
+}
 
 Result<Prepared> prepare(const LaunchOptions& options) {
   QD_ASSIGN_OR_RETURN(JobSpec job, read_job_of(options.job));
   Prepared prepared;
   prepared.backend = options.backend;
-  if (prepared.backend.empty()) prepared.backend = options.host_file.empty() ? "threads" : "mpi";
+  if (prepared.backend.empty()) {
+    const bool one_process = options.host_file.empty() && options.program.empty();
+    prepared.backend = one_process ? "threads" : "mpi";
+  }
+  QD_ASSIGN_OR_RETURN(prepared.command, rank_program(job, options));
   prepared.run_directory =
       options.run_directory.empty() ? default_run_directory(job.name) : options.run_directory;
   QD_ASSIGN_OR_RETURN(prepared.plan, plan_here({.job = std::move(job),
@@ -43,19 +73,13 @@ Result<Prepared> prepare(const LaunchOptions& options) {
   return prepared;
 }
 
-std::string own_path() {
-  std::error_code error;
-  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? std::string("quadrille") : path.string();
-}
-
 LaunchRequest request_of(const Prepared& prepared, const LaunchOptions& options) {
   LaunchRequest request;
   request.paths.directory = prepared.run_directory;
   request.ranks = prepared.plan.ranks();
   request.backend = prepared.backend;
   request.host_file = options.host_file;
-  request.command = {own_path(), "rank"};
+  request.command = prepared.command;
   request.resume = options.resume.empty() ? "never" : options.resume;
   return request;
 }

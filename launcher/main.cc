@@ -3,7 +3,9 @@
 // The command line `quadrille`: parses options and hands them to one function per command.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
+#include <string_view>
 
 #include "launcher/commands.h"
 
@@ -65,7 +67,11 @@ void add_launch(CLI::App& app, LaunchOptions& options, Action& action) {
                    "Where results go (default: runs/<job name>-<UTC time>)")
       ->type_name("DIR");
   command->add_flag("--print", options.print, "Show all that would run, and run nothing");
-  command->footer(std::string("Example:\n  quadrille launch configs/demo.json --ranks 2\n") +
+  command->footer(std::string("After `--` may stand a custom trainer and its arguments, which the "
+                              "ranks run (default\nbackend mpi; --backend threads: one process "
+                              "hosts them all).\n"
+                              "Examples:\n  quadrille launch configs/demo.json --ranks 2\n"
+                              "  quadrille launch job.json -- ./custom_trainer 256\n") +
                   kExitCodes);
   command->callback([&] { action = [&options] { return launch_command_line(options); }; });
 }
@@ -147,6 +153,14 @@ void add_doctor(CLI::App& app, DoctorOptions& options, Action& action) {
   command->callback([&] { action = [&options] { return doctor_command(options); }; });
 }
 
+/// Where `--` stands in `launch JOB -- PROGRAM ARGS...`, else `argc`: what follows is not ours.
+int own_arguments(int argc, char** argv) {
+  if (argc < 2 || std::string_view(argv[1]) != "launch") return argc;
+  const auto dashes = std::find_if(argv, argv + argc,
+                                   [](const char* word) { return std::string_view(word) == "--"; });
+  return static_cast<int>(dashes - argv);
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Quadrille trains transformers in data parallelism, on one machine or many."};
   app.set_version_flag("--version", version_text());
@@ -167,8 +181,13 @@ int run(int argc, char** argv) {
   add_checkpoint(app, checkpoint, action);
   add_doctor(app, doctor, action);
   app.add_subcommand("rank", "")->group("")->callback([&] { action = rank_command; });
+  const int own = own_arguments(argc, argv);
+  if (own < argc) {
+    launch.has_program = true;
+    launch.program.assign(argv + own + 1, argv + argc);
+  }
   try {
-    app.parse(argc, argv);
+    app.parse(own, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }

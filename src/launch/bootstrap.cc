@@ -3,6 +3,7 @@
 #include "quadrille/launch/bootstrap.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
@@ -28,6 +29,7 @@ Result<Plan> read_plan(const RunPaths& paths) {
 }  // namespace
 
 Result<Bootstrap> bootstrap_from_environment(BootstrapOptions options) {
+  if (!options.on_overdue) options.on_overdue = [] { ::_exit(1); };
   QD_ASSIGN_OR_RETURN(const std::string directory, variable(kRunDirectoryVariable));
   QD_ASSIGN_OR_RETURN(std::string run_id, variable(kRunIdVariable));
   QD_ASSIGN_OR_RETURN(std::string address, variable(kControlVariable));

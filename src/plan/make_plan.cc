@@ -119,7 +119,7 @@ Result<Plan> make_plan(const JobSpec& job, const MachineFacts& machine) {
   plan.micro_batches = plan.program.micro_batches;
   QD_CHECK(plan.micro_batch * plan.micro_batches * plan.ranks() == job.training.global_batch);
   plan.activation_arena = choice.memory.activation_arena;
-  plan.rank_bytes = choice.memory.by_tag;
+  if (!job.model.is_custom()) plan.rank_bytes = choice.memory.by_tag;
   plan.rank_limit = job.model.is_custom() ? choice.available
                                           : limit_of_rank(choice.memory.total(), choice.available);
   plan.checkpoint_bytes = job.model.is_custom() ? Bytes(0) : checkpoint;

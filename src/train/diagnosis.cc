@@ -9,13 +9,8 @@
 namespace quadrille::internal {
 
 Result<std::string> Executor::first_bad_tensor() {
-  for (const TrainedTensor& tensor : state_.tensors) {
-    QD_ASSIGN_OR_RETURN(const std::int64_t bad, count_nonfinite(state_, tensor.value));
-    if (bad > 0) {
-      return fmt::format("parameter {} ({} of {} elements)", tensor.name, bad,
-                         tensor.value.elements());
-    }
-  }
+  QD_ASSIGN_OR_RETURN(const std::optional<std::string> bad, first_bad_value(state_));
+  if (bad) return *bad;
   return first_bad_activation();
 }
 

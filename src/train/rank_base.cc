@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/rank_base.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <utility>
 
@@ -150,6 +152,16 @@ Result<std::int64_t> count_nonfinite(RankBase& base, const TensorView& view) {
   QD_ASSIGN_OR_RETURN(const std::vector<double> count,
                       read_all<double>(*base.stream, base.loss_sum));
   return static_cast<std::int64_t>(count[0]);
+}
+
+Result<std::optional<std::string>> first_bad_value(RankBase& base) {
+  for (const TrainedTensor& tensor : base.tensors) {
+    QD_ASSIGN_OR_RETURN(const std::int64_t bad, count_nonfinite(base, tensor.value));
+    if (bad == 0) continue;
+    return fmt::format("parameter {} ({} of {} elements)", tensor.name, bad,
+                       tensor.value.elements());
+  }
+  return std::nullopt;
 }
 
 }  // namespace quadrille::internal

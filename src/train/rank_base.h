@@ -8,6 +8,7 @@
 // whose limit is the plan's.
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -81,5 +82,7 @@ struct RankBase {
 void clear_loss(RankBase& base);
 /// How many elements of `view` are NaN or infinite.
 [[nodiscard]] Result<std::int64_t> count_nonfinite(RankBase& base, const TensorView& view);
+/// The first parameter with such an element, in words; nothing where all are finite.
+[[nodiscard]] Result<std::optional<std::string>> first_bad_value(RankBase& base);
 
 }  // namespace quadrille::internal

@@ -68,7 +68,8 @@ Result<void> StepBoundary::abandon(std::int64_t step, const Error& error) {
   if (error.code != Code::kInvalid) return fail(error);
   base_.options.events->record("step_not_finite", base_.world->rank().value,
                                Json::object().set("step", step).set("error", error.message));
-  QD_ASSIGN_OR_RETURN(const bool sound, values_are_finite());
+  QD_ASSIGN_OR_RETURN(const std::optional<std::string> bad, first_bad_value(base_));
+  const bool sound = !bad;
   if (sound && saved_step_ != step - 1 && step - 1 > start_) QD_RETURN_IF_ERROR(save(step - 1));
   report(base_.saver->wait());
   QD_ASSIGN_OR_RETURN(const Agreement agreement, base_.world->agree({.error = error}));
@@ -90,14 +91,6 @@ Result<TrainingOutcome> StepBoundary::finish() {
   }
   QD_RETURN_IF_ERROR(agree_on(*base_.world, saved));
   return outcome_;
-}
-
-Result<bool> StepBoundary::values_are_finite() {
-  for (const TrainedTensor& tensor : base_.tensors) {
-    QD_ASSIGN_OR_RETURN(const std::int64_t bad, count_nonfinite(base_, tensor.value));
-    if (bad > 0) return false;
-  }
-  return true;
 }
 
 // A metrics file that cannot be written costs rows, not the run.

@@ -43,7 +43,6 @@ class StepBoundary {
   [[nodiscard]] std::int64_t steps_done() const { return outcome_.steps_done; }
 
  private:
-  [[nodiscard]] Result<bool> values_are_finite();
   void append(const StepRecord& record);
   [[nodiscard]] Result<void> save(std::int64_t step);
   void report(const std::vector<SaveOutcome>& outcomes);

@@ -37,12 +37,13 @@ struct Bootstrap {
 };
 
 struct BootstrapOptions {
-  /// See ControlClientOptions: must end the process.
-  std::function<void()> on_overdue;
+  /// See ControlClientOptions: must end the process. Empty: it ends with exit code 1, for nothing
+  /// can be saved once the launcher is gone or an abort has not been heeded.
+  std::function<void()> on_overdue = {};
 };
 
 /// Errors: kInvalid where a variable is absent (the program was not started by `quadrille launch`)
 /// or the plan is not one; kNotFound, kUnavailable where directory or launcher are gone.
-[[nodiscard]] Result<Bootstrap> bootstrap_from_environment(BootstrapOptions options);
+[[nodiscard]] Result<Bootstrap> bootstrap_from_environment(BootstrapOptions options = {});
 
 }  // namespace quadrille
