@@ -112,8 +112,10 @@ void LaunchView::show_summary() const {
   if (const auto corpus = Corpus::open(plan_.job))
     facts.unigram_entropy = (*corpus)->unigram_entropy();
   facts.files = {"metrics.jsonl   a row per step", "events.jsonl    what happened",
-                 "checkpoints/    quadrille checkpoint ls " + paths_.directory,
-                 "write with      quadrille generate " + paths_.directory};
+                 "checkpoints/    quadrille checkpoint ls " + paths_.directory};
+  if (!plan_.job.model.is_custom()) {
+    facts.files.push_back("write with      quadrille generate " + paths_.directory);
+  }
   print_line("");
   print(summary(follower_.rows(), facts));
 }

@@ -144,8 +144,7 @@ std::optional<std::int64_t> whole_count(const ModelSpec& model, std::optional<st
 }  // namespace
 
 std::vector<ParameterShape> parameter_shapes(const ModelSpec& model) {
-  QD_CHECK(model.layers > 0);
-  QD_CHECK(model.hidden > 0);
+  QD_CHECK(model.is_custom() || (model.layers > 0 && model.hidden > 0));
   switch (model.family) {
     case ModelFamily::kGpt2:
       return gpt2_shapes(model);
