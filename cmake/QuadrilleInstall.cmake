@@ -19,6 +19,8 @@ install(FILES
   ${PROJECT_BINARY_DIR}/package/quadrille-config.cmake
   ${PROJECT_BINARY_DIR}/package/quadrille-config-version.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindOpenBLASOpenMP.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/FindPCRE2.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/FindSentencePiece.cmake
   ${PROJECT_SOURCE_DIR}/cmake/Finddnnl.cmake
   ${PROJECT_SOURCE_DIR}/cmake/Findhwloc.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindxxHash.cmake
