@@ -62,10 +62,10 @@ file(WRITE ${WORK}/custom.json [[{
   "name": "bytes",
   "model": {"family": "custom", "context": 32},
   "data": {"train": "text.txt", "validation_fraction": 0.1},
-  "training": {"sequence": 32, "global_batch": 8, "steps": 120, "learning_rate": 0.003,
-               "evaluate_every": 40, "evaluate_batches": 1},
+  "training": {"sequence": 32, "global_batch": 8, "steps": 600, "learning_rate": 0.003,
+               "evaluate_every": 200, "evaluate_batches": 1},
   "parallel": {"data": 2},
-  "checkpoint": {"every": 10}
+  "checkpoint": {"every": 50}
 }]])
 set(quadrille ${WORK}/prefix/bin/quadrille)
 must("train a custom model" ${quadrille} launch ${WORK}/custom.json --run-dir ${WORK}/bytes
@@ -78,11 +78,11 @@ string(JSON first_loss GET "${first}" loss)
 string(JSON last_loss GET "${last}" loss)
 string(JSON validation_loss GET "${last}" validation_loss)
 # From about ln 256 = 5.55; the text has 28 different bytes, ln 28 = 3.33, and its next is known.
-if(NOT steps EQUAL 120 OR NOT last_loss LESS 3.3 OR NOT first_loss GREATER 5 OR NOT validation_loss LESS 3.3)
+if(NOT steps EQUAL 600 OR NOT last_loss LESS 3.3 OR NOT first_loss GREATER 5 OR NOT validation_loss LESS 3.3)
   message(FATAL_ERROR "the custom model has learned nothing: ${first_loss} to ${last_loss}")
 endif()
 must("checkpoint ls" ${quadrille} checkpoint ls ${WORK}/bytes)
-if(NOT output MATCHES "step-00000110" OR NOT output MATCHES "step-00000120")
+if(NOT output MATCHES "step-00000550" OR NOT output MATCHES "step-00000600")
   message(FATAL_ERROR "the custom run's checkpoints are not listed")
 endif()
 must("checkpoint verify" ${quadrille} checkpoint verify ${WORK}/bytes)
@@ -95,8 +95,8 @@ if(NOT code EQUAL 2 OR NOT output MATCHES "-- PROGRAM")
   message(FATAL_ERROR "a custom model without a program is not refused with a hint")
 endif()
 
-# Each rank is killed with signal 9 once 25 steps are done: some state from step 20 on is there.
-run("kill a rank" ${CMAKE_COMMAND} -E env KILL_AFTER=25 ${quadrille} launch ${WORK}/custom.json
+# Each rank is killed with signal 9 once 100 steps are done: the state of step 50 at least is there.
+run("kill a rank" ${CMAKE_COMMAND} -E env KILL_AFTER=100 ${quadrille} launch ${WORK}/custom.json
   --run-dir ${WORK}/killed -- ${SOURCE}/tests/consumer/killed_at.sh ${WORK}/build/custom_trainer 32)
 if(NOT code EQUAL 3)
   message(FATAL_ERROR "a killed rank ends the launch with ${code}, not 3")
