@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "quadrille/base/result.h"
+#include "quadrille/data/inspection.h"
+#include "quadrille/data/prepare.h"
 #include "quadrille/infer/generator.h"
 
 namespace quadrille::launcher {
@@ -70,6 +72,21 @@ struct CheckpointOptions {
 int checkpoint_list_command(const CheckpointOptions& options);
 int checkpoint_verify_command(const CheckpointOptions& options);
 int checkpoint_diff_command(const CheckpointOptions& options);
+
+struct DataPrepareOptions {
+  PrepareOptions prepare;
+  std::string format = "auto";
+  std::optional<int> threads;  ///< All cores where absent.
+  bool json = false;
+};
+int data_prepare_command(const DataPrepareOptions& options);
+
+struct DataInspectOptions {
+  std::string path;
+  InspectOptions inspect;
+  bool json = false;
+};
+int data_inspect_command(const DataInspectOptions& options);
 
 struct DoctorOptions {
   bool json = false;

@@ -147,6 +147,63 @@ void add_checkpoint(CLI::App& app, CheckpointOptions& options, Action& action) {
   diff->callback([&] { action = [&options] { return checkpoint_diff_command(options); }; });
 }
 
+void add_data_prepare(CLI::App& group, DataPrepareOptions& options, Action& action) {
+  CLI::App* command =
+      add(group, "prepare", "Turn text and lines of JSON into token files, each with a sidecar",
+          "quadrille data prepare stories.jsonl -o stories.bin --tokenizer gpt2 --field story\n"
+          "  quadrille data prepare books/*.txt -o books.bin --shard-tokens 100000000");
+  PrepareOptions& prepare = options.prepare;
+  command->add_option("INPUT", prepare.inputs, "Text files, or .jsonl files of one document a line")
+      ->required();
+  command->add_option("-o,--output", prepare.output, "FILE.bin; its sidecar is FILE.bin.json")
+      ->type_name("FILE.bin")
+      ->required();
+  command
+      ->add_option("--tokenizer", prepare.tokenizer,
+                   "bytes, or a path, as data.tokenizer in a job (default: bytes)")
+      ->type_name("NAME");
+  command->add_option("--field", prepare.field, "The text of a JSON line (default: text)")
+      ->type_name("NAME");
+  command
+      ->add_option("--format", options.format,
+                   "auto (.jsonl and .ndjson are lines of JSON), text or jsonl")
+      ->check(CLI::IsMember({"auto", "text", "jsonl"}));
+  command
+      ->add_option("--shard-tokens", prepare.shard_tokens,
+                   "Begin FILE-00001.bin and so on with the first document after N tokens")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
+  command->add_option("--threads", options.threads, "Tokenizing threads (default: all cores)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  command->add_flag("--json", options.json, "Print one JSON object");
+  command->callback([&] { action = [&options] { return data_prepare_command(options); }; });
+}
+
+void add_data(CLI::App& app, DataPrepareOptions& prepare, DataInspectOptions& inspect,
+              Action& action) {
+  CLI::App* group = add(app, "data", "Prepare token files, and look into them",
+                        "quadrille data inspect stories.bin");
+  group->require_subcommand(1);
+  add_data_prepare(*group, prepare, action);
+  CLI::App* command =
+      add(*group, "inspect", "Format, counts, largest id, hash and first documents of a file",
+          "quadrille data inspect stories.bin --documents 1 --json");
+  command->add_option("FILE", inspect.path, "Text, a .bin of llm.c, or a .bin or .idx of Megatron")
+      ->required();
+  command
+      ->add_option("--tokenizer", inspect.inspect.tokenizer,
+                   "Decode with it (default: the one that the sidecar names)")
+      ->type_name("NAME");
+  command
+      ->add_option("--documents", inspect.inspect.documents,
+                   "How many of the first to show (default: 3)")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20));
+  command->add_flag("--json", inspect.json, "Print one JSON object");
+  command->callback([&] { action = [&inspect] { return data_inspect_command(inspect); }; });
+}
+
 void add_doctor(CLI::App& app, DoctorOptions& options, Action& action) {
   CLI::App* command = add(app, "doctor", "Check this machine and installation", "quadrille doctor");
   command->add_flag("--json", options.json, "Print one JSON object");
@@ -173,12 +230,15 @@ int run(int argc, char** argv) {
   GenerateOptions generate;
   EvaluateOptions evaluate;
   CheckpointOptions checkpoint;
+  DataPrepareOptions data_prepare;
+  DataInspectOptions data_inspect;
   DoctorOptions doctor;
   add_plan(app, plan, action);
   add_launch(app, launch, action);
   add_evaluate(app, evaluate, action);
   add_generate(app, generate, action);
   add_checkpoint(app, checkpoint, action);
+  add_data(app, data_prepare, data_inspect, action);
   add_doctor(app, doctor, action);
   app.add_subcommand("rank", "")->group("")->callback([&] { action = rank_command; });
   const int own = own_arguments(argc, argv);
