@@ -84,7 +84,8 @@ void warn_of_unknown(const TokenStream& stream, const Expected& expected,
   if (first == nullptr) return;
   warnings.push_back(fmt::format(
       "nothing records which tokenizer made {}{}; the ids are taken to be those of {}",
-      quoted(first->path), unknown > 1 ? fmt::format(" and {} more files", unknown - 1) : "",
+      quoted(first->path),
+      unknown > 1 ? fmt::format(" and {} more file{}", unknown - 1, unknown > 2 ? "s" : "") : "",
       quoted(expected.record.name)));
 }
 
