@@ -13,6 +13,7 @@
 
 #include "data/sample_text.h"
 #include "quadrille/base/file.h"
+#include "quadrille/data/prepare.h"
 
 namespace quadrille {
 namespace {
@@ -86,6 +87,46 @@ TEST(Corpus, ReadsValidationFilesOfTheirOwn) {
   EXPECT_EQ((*corpus)->train().tokens, 100);
   EXPECT_EQ((*corpus)->validation().samples, 2);
   EXPECT_EQ(read(**corpus, DataPart::kValidation, 1, 4), ids("efghi"));
+}
+
+TEST(Corpus, EncodesTextAndSeparatesFilesWhereTheTokenizerCan) {
+  const Folder folder;
+  const std::string tokenizer = std::string(QUADRILLE_SOURCE_DIR) + "/tests/data/gpt2_style";
+  const auto encoder = make_tokenizer(tokenizer);
+  ASSERT_TRUE(encoder.has_value()) << encoder.error().to_text();
+  ASSERT_TRUE((*encoder)->end_of_text().has_value());
+  const std::vector<std::string> texts = {"The quick brown fox.", "Jumps over\n\nlazy dogs"};
+  std::vector<std::int32_t> expected;
+  std::vector<std::string> paths;
+  for (const std::string& text : texts) {
+    if (!expected.empty()) expected.push_back(*(*encoder)->end_of_text());
+    const auto part = (*encoder)->encode(text);
+    ASSERT_TRUE(part.has_value());
+    expected.insert(expected.end(), part->begin(), part->end());
+    paths.push_back(folder.write("text" + std::to_string(paths.size()), text));
+  }
+  const auto sequence = static_cast<std::int64_t>(expected.size()) - 1;
+  JobSpec job = corpus_job(paths, sequence, 1);
+  job.model.vocab = (*encoder)->vocabulary();
+  job.data.tokenizer = tokenizer;
+  const auto corpus = Corpus::open(job);
+  ASSERT_TRUE(corpus.has_value()) << corpus.error().to_text();
+  EXPECT_EQ(read(**corpus, DataPart::kTrain, 0, sequence), expected);
+  // What prepare writes is the same stream.
+  PrepareOptions prepare;
+  prepare.inputs = paths;
+  prepare.output = folder.path("text.bin");
+  prepare.tokenizer = tokenizer;
+  ASSERT_TRUE(prepare_tokens(prepare).has_value());
+  job.data.train = {prepare.output};
+  const auto prepared = Corpus::open(job);
+  ASSERT_TRUE(prepared.has_value()) << prepared.error().to_text();
+  EXPECT_EQ(read(**prepared, DataPart::kTrain, 0, sequence), expected);
+  // And a job with another tokenizer may not read it.
+  job.data.tokenizer = "bytes";
+  const auto mismatch = Corpus::open(job);
+  ASSERT_FALSE(mismatch.has_value());
+  EXPECT_THAT(mismatch.error().to_text(), AllOf(HasSubstr("gpt2_style"), HasSubstr("\"bytes\"")));
 }
 
 TEST(Corpus, HasNoValidationSamplesUnlessTheJobAsksForThem) {
