@@ -88,6 +88,15 @@ struct DataInspectOptions {
 };
 int data_inspect_command(const DataInspectOptions& options);
 
+struct ConvertOptions {
+  std::string source;
+  std::string target;
+  std::int64_t shard_size = 5'000'000'000;  ///< Bytes; export only.
+  bool json = false;
+};
+int checkpoint_export_command(const ConvertOptions& options);
+int checkpoint_import_command(const ConvertOptions& options);
+
 struct DoctorOptions {
   bool json = false;
 };

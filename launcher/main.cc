@@ -124,8 +124,8 @@ void add_evaluate(CLI::App& app, EvaluateOptions& options, Action& action) {
   command->callback([&] { action = [&options] { return evaluate_command(options); }; });
 }
 
-void add_checkpoint(CLI::App& app, CheckpointOptions& options, Action& action) {
-  CLI::App* group = add(app, "checkpoint", "List, verify and compare checkpoints",
+CLI::App* add_checkpoint(CLI::App& app, CheckpointOptions& options, Action& action) {
+  CLI::App* group = add(app, "checkpoint", "List, verify, compare and convert checkpoints",
                         "quadrille checkpoint verify runs/latest");
   group->require_subcommand(1);
   CLI::App* list = add(*group, "ls", "The checkpoints of a run, oldest first",
@@ -145,6 +145,30 @@ void add_checkpoint(CLI::App& app, CheckpointOptions& options, Action& action) {
   list->callback([&] { action = [&options] { return checkpoint_list_command(options); }; });
   verify->callback([&] { action = [&options] { return checkpoint_verify_command(options); }; });
   diff->callback([&] { action = [&options] { return checkpoint_diff_command(options); }; });
+  return group;
+}
+
+void add_conversions(CLI::App& group, ConvertOptions& options, Action& action) {
+  CLI::App* to = add(group, "export", "Write a checkpoint as a folder that transformers loads",
+                     "quadrille checkpoint export runs/latest my-model");
+  to->add_option("RUN_OR_CHECKPOINT", options.source, "A run directory or a checkpoint")
+      ->required();
+  to->add_option("FOLDER", options.target, "The folder, new or empty")->required();
+  to->add_option("--shard-size", options.shard_size,
+                 "Most weights in one file, e.g. 500MB (default: 5GB)")
+      ->type_name("BYTES")
+      ->transform(CLI::AsSizeValue(true))
+      ->check(CLI::PositiveNumber);
+  CLI::App* from =
+      add(group, "import", "Make a Hugging Face folder a checkpoint, without optimizer state",
+          "quadrille checkpoint import my-model imported");
+  from->add_option("HF_FOLDER", options.source, "config.json and model.safetensors or its shards")
+      ->required();
+  from->add_option("CHECKPOINT_DIR", options.target, "Gets the checkpoint as step-00000000")
+      ->required();
+  for (CLI::App* command : {to, from}) command->add_flag("--json", options.json, "Print JSON");
+  to->callback([&] { action = [&options] { return checkpoint_export_command(options); }; });
+  from->callback([&] { action = [&options] { return checkpoint_import_command(options); }; });
 }
 
 void add_data_prepare(CLI::App& group, DataPrepareOptions& options, Action& action) {
@@ -232,6 +256,7 @@ int run(int argc, char** argv) {
   CheckpointOptions checkpoint;
   DataPrepareOptions data_prepare;
   DataInspectOptions data_inspect;
+  ConvertOptions convert;
   DoctorOptions doctor;
   add_plan(app, plan, action);
   add_launch(app, launch, action);
@@ -239,6 +264,7 @@ int run(int argc, char** argv) {
   add_generate(app, generate, action);
   add_checkpoint(app, checkpoint, action);
   add_data(app, data_prepare, data_inspect, action);
+  add_conversions(*add_checkpoint(app, checkpoint, action), convert, action);
   add_doctor(app, doctor, action);
   app.add_subcommand("rank", "")->group("")->callback([&] { action = rank_command; });
   const int own = own_arguments(argc, argv);

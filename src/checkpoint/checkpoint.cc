@@ -25,8 +25,8 @@ namespace {
 using internal::damaged;
 using ShardMap = std::unordered_map<std::string, SafetensorsFile>;
 
-std::string form(DType dtype, const Shape& shape) {
-  return fmt::format("{} {}", kDTypeText.text(dtype), shape.to_text());
+std::string form(StoredType dtype, const Shape& shape) {
+  return fmt::format("{} {}", kStoredTypeText.text(dtype), shape.to_text());
 }
 
 Result<SafetensorsFile> open_shard(const std::string& folder, const ManifestShard& shard) {
@@ -57,10 +57,10 @@ Result<void> check_tensors(const Manifest& manifest, const std::string& folder,
     if (found == nullptr) {
       return fail(damaged(path, "tensor \"" + tensor.name + "\" is missing"));
     }
-    if (found->dtype != tensor.dtype || found->shape != tensor.shape) {
-      return fail(damaged(
-          path, fmt::format("tensor \"{}\" is {}, the manifest says {}", tensor.name,
-                            form(found->dtype, found->shape), form(tensor.dtype, tensor.shape))));
+    if (found->dtype != stored_type(tensor.dtype) || found->shape != tensor.shape) {
+      return fail(damaged(path, fmt::format("tensor \"{}\" is {}, the manifest says {}",
+                                            tensor.name, form(found->dtype, found->shape),
+                                            form(stored_type(tensor.dtype), tensor.shape))));
     }
   }
   if (in_shards != manifest.tensors.size()) {
@@ -166,9 +166,10 @@ Result<void> Checkpoint::load(const std::string& name, Stream& stream,
   }
   const ManifestTensor& tensor = state_->manifest.tensors[found->second];
   if (tensor.dtype != target.dtype() || tensor.shape != target.shape()) {
-    return fail(Code::kInvalid, fmt::format("tensor \"{}\" of \"{}\" is {}, but {} is needed", name,
-                                            state_->path, form(tensor.dtype, tensor.shape),
-                                            form(target.dtype(), target.shape())));
+    return fail(Code::kInvalid,
+                fmt::format("tensor \"{}\" of \"{}\" is {}, but {} is needed", name, state_->path,
+                            form(stored_type(tensor.dtype), tensor.shape),
+                            form(stored_type(target.dtype()), target.shape())));
   }
   const std::int64_t size = element_bytes(tensor.dtype);
   QD_RETURN_IF_ERROR(

@@ -20,7 +20,7 @@ Result<const Json*> field(const Json& object, std::string_view key, Json::Kind k
 }
 
 /// A shape of up to four extents whose product and bytes stay within 64 bits.
-Result<TensorForm> sized(DType dtype, const Json& extents) {
+Result<TensorForm> sized(StoredType dtype, const Json& extents) {
   std::array<std::int64_t, Shape::kMostDimensions> extent{};
   const std::size_t dimensions = extents.elements().size();
   if (dimensions > extent.size()) {
@@ -73,10 +73,10 @@ Result<const Json*> object_field(const Json& object, std::string_view key) {
 
 Result<TensorForm> form_fields(const Json& object) {
   QD_ASSIGN_OR_RETURN(const std::string text, string_field(object, "dtype"));
-  const auto dtype = kDTypeText.value(text);
+  const auto dtype = kStoredTypeText.value(text);
   if (!dtype) {
     return fail(Code::kInvalid, fmt::format("dtype \"{}\" is not supported; expected one of {}",
-                                            text, kDTypeText.choices()));
+                                            text, kStoredTypeText.choices()));
   }
   QD_ASSIGN_OR_RETURN(const Json* shape, array_field(object, "shape"));
   return sized(*dtype, *shape);

@@ -12,6 +12,7 @@
 
 #include "quadrille/base/json.h"
 #include "quadrille/base/result.h"
+#include "quadrille/checkpoint/safetensors.h"
 #include "quadrille/device/tensor_view.h"
 
 namespace quadrille::internal {
@@ -26,7 +27,7 @@ namespace quadrille::internal {
 [[nodiscard]] Result<const Json*> object_field(const Json& object, std::string_view key);
 
 struct TensorForm {
-  DType dtype = DType::kF32;
+  StoredType dtype = StoredType::kF32;
   Shape shape;
   Bytes bytes;
 };

@@ -55,7 +55,8 @@ Result<void> check_complete(const SaveTask& task, const Manifest& manifest) {
   for (const SafetensorsTensor& tensor : task.tensors) expected.emplace(tensor.name, &tensor);
   for (const ManifestTensor& tensor : manifest.tensors) {
     const auto found = expected.find(tensor.name);
-    const bool equal = found != expected.end() && found->second->dtype == tensor.dtype &&
+    const bool equal = found != expected.end() &&
+                       found->second->dtype == stored_type(tensor.dtype) &&
                        found->second->shape == tensor.shape;
     if (!equal) {
       return fail(Code::kInternal, "tensor \"" + tensor.name + "\" differs between ranks");

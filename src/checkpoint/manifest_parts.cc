@@ -1,5 +1,7 @@
 // Copyright The Quadrille Authors
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <array>
 
 #include "checkpoint/fields.h"
@@ -70,7 +72,12 @@ Result<ManifestTensor> manifest_tensor_from(const Json& json) {
   ManifestTensor tensor;
   QD_ASSIGN_OR_RETURN(tensor.name, string_field(json, "name"));
   QD_ASSIGN_OR_RETURN(const TensorForm form, form_fields(json));
-  tensor.dtype = form.dtype;
+  const auto dtype = tensor_dtype(form.dtype);
+  if (!dtype) {
+    return fail(Code::kInvalid, fmt::format("dtype \"{}\" is not supported in a checkpoint",
+                                            kStoredTypeText.text(form.dtype)));
+  }
+  tensor.dtype = *dtype;
   tensor.shape = form.shape;
   QD_ASSIGN_OR_RETURN(tensor.shard, file_field(json, "shard"));
   QD_ASSIGN_OR_RETURN(tensor.checksum, string_field(json, "checksum"));

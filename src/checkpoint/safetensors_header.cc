@@ -34,9 +34,9 @@ Result<SafetensorsTensor> parse_tensor(const std::string& name, const Json& json
                                             begin, end, data.count()));
   }
   if (end - begin != form.bytes.count()) {
-    return fail(Code::kCorrupt,
-                fmt::format("it takes {} bytes, but {} {} has {}", end - begin,
-                            kDTypeText.text(form.dtype), form.shape.to_text(), form.bytes.count()));
+    return fail(Code::kCorrupt, fmt::format("it takes {} bytes, but {} {} has {}", end - begin,
+                                            kStoredTypeText.text(form.dtype), form.shape.to_text(),
+                                            form.bytes.count()));
   }
   return SafetensorsTensor{name, form.dtype, form.shape, Bytes(begin)};
 }
@@ -108,7 +108,7 @@ std::string write_safetensors_header(std::span<const SafetensorsTensor> tensors)
   for (const SafetensorsTensor& tensor : tensors) {
     const Bytes end = next + tensor.bytes();
     Json entry = Json::object();
-    entry.set("dtype", kDTypeText.text(tensor.dtype));
+    entry.set("dtype", kStoredTypeText.text(tensor.dtype));
     entry.set("shape", internal::shape_json(tensor.shape));
     entry.set("data_offsets", Json::array().push(next.count()).push(end.count()));
     object.set(tensor.name, std::move(entry));

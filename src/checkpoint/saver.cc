@@ -37,7 +37,8 @@ std::vector<SafetensorsTensor> describe(const std::vector<CheckpointTensor>& ten
   std::unordered_set<std::string_view> names;
   for (const CheckpointTensor& tensor : tensors) {
     QD_CHECK_MSG(names.insert(tensor.name).second, "two tensors are named " + tensor.name);
-    described.push_back({tensor.name, tensor.view.dtype(), tensor.view.shape(), Bytes(0)});
+    described.push_back(
+        {tensor.name, stored_type(tensor.view.dtype()), tensor.view.shape(), Bytes(0)});
   }
   return described;
 }

@@ -61,8 +61,8 @@ Result<ShardNote> write_shard(const SaveTask& task) {
     const auto bytes = rest.first(static_cast<std::size_t>(tensor.bytes().count()));
     rest = rest.subspan(bytes.size());
     QD_RETURN_IF_ERROR(writer->append(bytes));
-    note.tensors.push_back(
-        {tensor.name, tensor.dtype, tensor.shape, note.shard.file, hash_text(hash64(bytes))});
+    note.tensors.push_back({tensor.name, tensor_dtype(tensor.dtype).value(), tensor.shape,
+                            note.shard.file, hash_text(hash64(bytes))});
   }
   QD_CHECK(rest.empty());
   QD_RETURN_IF_ERROR(writer->close());

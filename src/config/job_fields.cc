@@ -104,7 +104,10 @@ void add_model(std::vector<JobField>& fields) {
         "fraction", "", "Dropped after the embedding and the two projections of a block."},
        {"model.norm_epsilon",
         RealKind{.slot = at<kModel, &M::norm_epsilon>, .least = 0, .most = 1, .above_least = true},
-        "", "", "Added to the variance, or to the mean square, in norms."}});
+        "", "", "Added to the variance, or to the mean square, in norms."},
+       {"model.weights", PathKind{at<kModel, &M::weights>}, "", "fresh weights",
+        "A Hugging Face folder, a checkpoint or a run to start from; what the job does not say of "
+        "the model's shape is taken from there."}});
 }
 
 template <auto Member>
@@ -341,9 +344,9 @@ const JobField* find_field(std::string_view path) {
 }
 
 std::span<const std::string_view> later_paths() {
-  static constexpr std::array<std::string_view, 6> kPaths{
-      "model.weights",        "parallel.schedule",  "parallel.interleave",
-      "memory.limits.device", "memory.limits.disk", "cluster"};
+  static constexpr std::array<std::string_view, 5> kPaths{
+      "parallel.schedule", "parallel.interleave", "memory.limits.device", "memory.limits.disk",
+      "cluster"};
   return kPaths;
 }
 

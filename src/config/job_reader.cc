@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quadrille/config/job_reader.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "config/job_checks.h"
@@ -11,6 +13,7 @@
 #include "config/job_values.h"
 #include "quadrille/base/file.h"
 #include "quadrille/base/text.h"
+#include "quadrille/config/hugging_face.h"
 
 namespace quadrille {
 namespace internal {
@@ -47,6 +50,7 @@ class JobReader {
     }
     for (const Override& change : text_.overrides) apply(root, change);
     read_object(root, "");
+    take_shape_of_weights();
     report_missing();
     complete_and_check(draft_, findings_);
     if (!findings_.empty()) return failure();
@@ -176,6 +180,52 @@ class JobReader {
 
   static std::string folder_of(const std::string& path) {
     return std::filesystem::path(path).parent_path().string();
+  }
+
+  // What the weights to start from say of the model, where the job leaves it open; and an error
+  // where the two disagree.
+  void take_shape_of_weights() {
+    const std::string& path = draft_.job.model.weights;
+    if (path.empty() || !text_.expand_globs || !findings_.sound({"model.weights"})) return;
+    const auto weights = read_weights_model(path);
+    if (!weights) {
+      findings_.report("model.weights", weights.error().to_text(),
+                       "a Hugging Face folder, a checkpoint or a run");
+      return;
+    }
+    for (const auto& [key, value] : weights->model.members()) {
+      take_from_weights(joined_path("model", key), value, weights->file);
+    }
+  }
+
+  void take_from_weights(const std::string& path, const Json& value, const std::string& file) {
+    if (value.is_object()) {
+      for (const auto& [key, inner] : value.members()) {
+        take_from_weights(joined_path(path, key), inner, file);
+      }
+      return;
+    }
+    const JobField* field = find_field(path);
+    JobDraft theirs = draft_;
+    if (field == nullptr || read_value(*field, value, theirs)) {
+      findings_.report(
+          "model.weights",
+          fmt::format("{} of \"{}\" cannot be {} here", path, file, quoted_value(value)),
+          "other weights");
+      return;
+    }
+    if (!findings_.is_given(path)) {
+      draft_ = std::move(theirs);
+      findings_.locate(path, {file, value.line()});
+      return;
+    }
+    if (!findings_.sound({path})) return;
+    const auto ours = written_value(*field, draft_);
+    if (ours == written_value(*field, theirs)) return;
+    findings_.report(path,
+                     fmt::format("{} contradicts the {} of \"{}\"", quoted_value(*ours),
+                                 quoted_value(value), file),
+                     quoted_value(value) + ", or to leave it out");
   }
 
   void report_missing() {

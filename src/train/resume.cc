@@ -11,10 +11,12 @@
 namespace quadrille::internal {
 namespace {
 
-// The first key of `model` whose value differs, in words.
+// The first key of `model` whose value differs, in words. Where the first weights came from no
+// longer matters.
 std::string first_difference(const Json& saved, const Json& wanted) {
   for (const auto& [key, value] : wanted.members()) {
     const Json* other = saved.find(key);
+    if (key == "weights") continue;
     if (other == nullptr || !(*other == value)) {
       return fmt::format("model.{} is {} in the checkpoint and {} in the job", key,
                          other == nullptr ? "absent" : write_json(*other), write_json(value));
@@ -113,11 +115,12 @@ TrainingState training_state(const Plan& plan, std::int64_t step) {
   return state;
 }
 
-Result<StartPoint> start_or_resume(RankBase& base, const std::function<void()>& initialise) {
+Result<StartPoint> start_or_resume(RankBase& base,
+                                   const std::function<Result<void>()>& initialise) {
   QD_ASSIGN_OR_RETURN(const std::string path, agree_on_checkpoint(base));
   Result<StartPoint> start = StartPoint{};
   if (path.empty()) {
-    initialise();
+    if (auto begun = initialise(); !begun) start = fail(std::move(begun).error());
   } else {
     start = load(base, path);
   }

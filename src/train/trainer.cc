@@ -7,6 +7,7 @@
 #include "train/executor.h"
 #include "train/rank_state.h"
 #include "train/resume.h"
+#include "train/start_weights.h"
 #include "train/step_boundary.h"
 #include "train/step_report.h"
 
@@ -65,9 +66,7 @@ Result<TrainingOutcome> train(World& world, const TrainerOptions& options) {
   }
   QD_ASSIGN_OR_RETURN(const std::unique_ptr<internal::RankState> state,
                       internal::build_together(world, options));
-  const auto initialise = [&state] {
-    state->model->initialise(*state->stream, state->plan->job.training.seed);
-  };
+  const auto initialise = [&state] { return internal::start_anew(*state); };
   QD_ASSIGN_OR_RETURN(const internal::StartPoint start,
                       internal::start_or_resume(*state, initialise));
   options.log->info(fmt::format("training {} from step {}", options.plan->job.name, start.step));

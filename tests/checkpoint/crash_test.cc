@@ -26,7 +26,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::vector<SafetensorsTensor> one_tensor(std::int64_t elements) {
-  return {{"weight", DType::kU8, {elements}, {}}};
+  return {{"weight", StoredType::kU8, {elements}, {}}};
 }
 
 /// Saves steps from `first` on, each twice and with its number as content, until it is killed.
@@ -136,8 +136,8 @@ TEST(FullDisk, ADiskThatFillsUpDuringTheSaveFailsTheSaveAlone) {
   SampleModel small(make_host_device(), one_tensor(1'000'000));
   ASSERT_FALSE(save_now(small, folder.path(), 1, 1).error.has_value());
   // Two ranks whose shares fit one by one but not together; whoever comes last finds no room.
-  const std::vector<SafetensorsTensor> forms = {{"a", DType::kU8, {1'700'000}, {}},
-                                                {"b", DType::kU8, {1'700'000}, {}}};
+  const std::vector<SafetensorsTensor> forms = {{"a", StoredType::kU8, {1'700'000}, {}},
+                                                {"b", StoredType::kU8, {1'700'000}, {}}};
   SampleModel zero(make_host_device(), forms);
   SampleModel one(make_host_device(), forms);
   SaverOptions options = zero.saver_options(folder.path());

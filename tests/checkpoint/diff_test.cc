@@ -92,7 +92,7 @@ TEST(CheckpointDiff, NamesTensorsThatOnlyOneOfThemHas) {
   SampleModel model;
   model.fill(1);
   auto forms = sample_forms();
-  forms.push_back({"extra", DType::kF32, {1}, {}});
+  forms.push_back({"extra", StoredType::kF32, {1}, {}});
   SampleModel larger(make_host_device(), forms);
   larger.fill(1);
   const Checkpoint small = saved(model, a.path(), sample_state(1));

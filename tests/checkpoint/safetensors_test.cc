@@ -62,7 +62,7 @@ TEST(Safetensors, GivesBackWhatWasWritten) {
 
 TEST(Safetensors, DataBeginsAtAMultipleOfEightWhateverTheNames) {
   for (std::size_t length = 1; length < 20; ++length) {
-    const SafetensorsTensor tensor{std::string(length, 'n'), DType::kF32, {1}, {}};
+    const SafetensorsTensor tensor{std::string(length, 'n'), StoredType::kF32, {1}, {}};
     EXPECT_EQ(write_safetensors_header(std::span(&tensor, 1)).size() % 8, 0u);
   }
 }
@@ -105,7 +105,7 @@ TEST(Safetensors, RefusesHeadersThatDoNotFitTheirData) {
       {R"({"a":{"dtype":"F32","shape":[4611686018427387904,4,0],"data_offsets":[0,0]}})", 0,
        "2^63"},
       {R"({"a":{"dtype":"F32","shape":[1,1,1,1,1],"data_offsets":[0,4]}})", 4, "5 dimensions"},
-      {R"({"a":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}})", 4, "not supported"},
+      {R"({"a":{"dtype":"F8","shape":[2],"data_offsets":[0,4]}})", 4, "not supported"},
       {R"({"a":{"dtype":"F32","data_offsets":[0,4]}})", 4, "\"shape\" is missing"},
       {R"({"a":7})", 4, "not described"},
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"

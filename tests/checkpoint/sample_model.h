@@ -41,14 +41,14 @@ class Folder {
 
 /// The shapes of a small model: odd sizes, a scalar, an empty tensor and other dtypes among them.
 inline std::vector<SafetensorsTensor> sample_forms() {
-  return {{"wte.weight", DType::kF32, {17, 8}, {}},
-          {"h.0.bias", DType::kF32, {5}, {}},
-          {"h.0.nothing", DType::kF32, {0, 3}, {}},
-          {"h.0.scale", DType::kF64, {}, {}},
-          {"h.1.weight", DType::kF32, {2, 3, 4}, {}},
-          {"counts", DType::kI32, {7}, {}},
-          {"mask", DType::kU8, {3}, {}},
-          {"ln_f.weight", DType::kF32, {8}, {}}};
+  return {{"wte.weight", StoredType::kF32, {17, 8}, {}},
+          {"h.0.bias", StoredType::kF32, {5}, {}},
+          {"h.0.nothing", StoredType::kF32, {0, 3}, {}},
+          {"h.0.scale", StoredType::kF64, {}, {}},
+          {"h.1.weight", StoredType::kF32, {2, 3, 4}, {}},
+          {"counts", StoredType::kI32, {7}, {}},
+          {"mask", StoredType::kU8, {3}, {}},
+          {"ln_f.weight", StoredType::kF32, {8}, {}}};
 }
 
 /// Content of a tensor: a function of its name and of `seed`, for dtypes of any size.
@@ -72,7 +72,7 @@ class SampleModel {
     stream_ = device_->make_stream();
     for (const SafetensorsTensor& form : forms_) {
       leases_.push_back(pool_->lease(form.bytes(), MemoryTag::kParameter, form.name).value());
-      tensors_.push_back({form.name, leases_.back().view(form.dtype, form.shape)});
+      tensors_.push_back({form.name, leases_.back().view(*tensor_dtype(form.dtype), form.shape)});
     }
   }
   ~SampleModel() { EXPECT_TRUE(stream_->synchronize().has_value()); }

@@ -161,7 +161,7 @@ TEST(JobReader, AdmitsWhatThisVersionDoesNotHave) {
   for (const char* change :
        {"training.precision=bf16", "training.precision=fp16", "parallel.tensor=2",
         "parallel.pipeline=4", "parallel.context=2", "parallel.sequence=1",
-        "parallel.sequence=true", "parallel.sharding=3", "memory.recompute=full", "model.weights=x",
+        "parallel.sequence=true", "parallel.sharding=3", "memory.recompute=full",
         "parallel.schedule=1f1b", "memory.limits.disk=5", "cluster=x"}) {
     EXPECT_THAT(refusal({change}), HasSubstr("not available in this version")) << change;
   }

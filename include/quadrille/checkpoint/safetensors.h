@@ -9,21 +9,41 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "quadrille/base/enum_text.h"
 #include "quadrille/base/result.h"
 #include "quadrille/base/units.h"
 #include "quadrille/device/tensor_view.h"
 
 namespace quadrille {
 
+/// How a file stores elements: what tensors here have, and what only files of others have.
+enum class StoredType : std::uint8_t { kF32, kF64, kI32, kU8, kF16, kBF16, kI64, kI16, kI8, kBool };
+inline constexpr EnumTable<StoredType, 10> kStoredTypeText{{{{StoredType::kF32, "F32"},
+                                                             {StoredType::kF64, "F64"},
+                                                             {StoredType::kI32, "I32"},
+                                                             {StoredType::kU8, "U8"},
+                                                             {StoredType::kF16, "F16"},
+                                                             {StoredType::kBF16, "BF16"},
+                                                             {StoredType::kI64, "I64"},
+                                                             {StoredType::kI16, "I16"},
+                                                             {StoredType::kI8, "I8"},
+                                                             {StoredType::kBool, "BOOL"}}}};
+[[nodiscard]] std::int64_t element_bytes(StoredType type);
+/// Both tables use the same words.
+[[nodiscard]] StoredType stored_type(DType dtype);
+/// Nothing where no tensor here has it.
+[[nodiscard]] std::optional<DType> tensor_dtype(StoredType type);
+
 struct SafetensorsTensor {
   std::string name;
-  DType dtype = DType::kF32;
+  StoredType dtype = StoredType::kF32;
   Shape shape;
   Bytes begin;  ///< From the start of the data that follows the header.
 

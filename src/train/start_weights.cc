@@ -1,0 +1,55 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "train/start_weights.h"
+
+#include <fmt/format.h>
+
+#include "quadrille/checkpoint/hugging_face.h"
+
+namespace quadrille::internal {
+namespace {
+
+Result<void> load_folder(RankState& state, const std::string& path) {
+  QD_ASSIGN_OR_RETURN(const HuggingFaceFolder folder,
+                      HuggingFaceFolder::open(path, state.model->spec()));
+  for (const Parameter& parameter : state.model->parameters()) {
+    QD_ASSIGN_OR_RETURN(const std::vector<float> values, folder.read(parameter.shape));
+    write_all<float>(*state.stream, parameter.value, values);
+  }
+  return state.stream->synchronize();
+}
+
+Result<void> load_checkpoint(RankState& state, const std::string& path) {
+  QD_ASSIGN_OR_RETURN(const Checkpoint checkpoint, resolve_checkpoint(path));
+  const std::string& theirs = checkpoint.manifest().state.tokenizer;
+  const std::string& ours = state.plan->job.data.tokenizer;
+  if (theirs != ours) {
+    return fail(Code::kInvalid,
+                fmt::format("{} was trained with tokenizer \"{}\", the job has \"{}\"",
+                            checkpoint.path(), theirs, ours));
+  }
+  for (const Parameter& parameter : state.model->parameters()) {
+    QD_RETURN_IF_ERROR(checkpoint.load(parameter.shape.name, *state.stream, parameter.value));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> start_anew(RankState& state) {
+  const std::string& path = state.plan->job.model.weights;
+  if (path.empty()) {
+    state.model->initialise(*state.stream, state.plan->job.training.seed);
+    return {};
+  }
+  const Result<void> loaded =
+      HuggingFaceFolder::is_one(path) ? load_folder(state, path) : load_checkpoint(state, path);
+  if (!loaded) return fail(with_context(loaded.error(), "model.weights"));
+  if (state.is_first()) {
+    state.options.log->info("starting from the weights of " + path);
+    state.options.events->record("weights_loaded", 0, Json::object().set("path", path));
+  }
+  return {};
+}
+
+}  // namespace quadrille::internal
