@@ -192,7 +192,10 @@ Result<void> CustomTrainer::State::start() {
   std::iota(backward_order.rbegin(), backward_order.rend(), 0);
   QD_RETURN_IF_ERROR(agree_on(*world, bind_training(*this, backward_order)));
   QD_ASSIGN_OR_RETURN(const internal::StartPoint point,
-                      internal::start_or_resume(*this, [this] { initialise(); }));
+                      internal::start_or_resume(*this, [this]() -> Result<void> {
+                        initialise();
+                        return {};
+                      }));
   options.log->info(fmt::format("training {} from step {}", plan->job.name, point.step));
   loader.emplace(*this);
   boundary.emplace(*this, point.step);

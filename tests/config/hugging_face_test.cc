@@ -81,6 +81,41 @@ TEST(HuggingFaceConfig, RefusesMathematicsThatIsNotOurs) {
   EXPECT_THAT(refusal(Json::object()), HasSubstr("model_type: missing"));
 }
 
+constexpr const char* kLlama = R"({"model_type": "llama", "num_hidden_layers": 2,
+  "hidden_size": 16, "num_attention_heads": 4, "intermediate_size": 24, "vocab_size": 300,
+  "max_position_embeddings": 64})";
+
+TEST(HuggingFaceConfig, LeavesToItsDefaultsWhatALlamaDoesNotSay) {
+  const auto model = model_from_hugging_face(parse_json(kLlama, {}).value(), "config.json");
+  ASSERT_TRUE(model.has_value()) << model.error().to_text();
+  EXPECT_EQ(write_json(*model),
+            R"({"family":"llama","layers":2,"hidden":16,"heads":4,"kv_heads":4,)"
+            R"("head_dimension":4,"ffn":24,"vocab":300,"context":64,"tie_embeddings":false,)"
+            R"("bias":false,"norm_epsilon":1e-06,"rope_base":10000.0,)"
+            R"("rope_scaling":{"type":"none"}})");
+}
+
+TEST(HuggingFaceConfig, ReadsPositionsAsOlderAndNewerVersionsWriteThem) {
+  const Json scaling = Json::object().set("rope_type", "linear").set("factor", 2.5);
+  Json older = changed(kLlama, "rope_scaling", scaling);
+  older.set("rope_theta", 500.0);
+  Json parameters = scaling;
+  parameters.set("rope_theta", 500.0);
+  const Json newer = changed(kLlama, "rope_parameters", parameters);
+  for (const Json& config : {older, newer}) {
+    const auto model = model_from_hugging_face(config, "config.json");
+    ASSERT_TRUE(model.has_value()) << model.error().to_text();
+    EXPECT_EQ(model->number_or("rope_base", 0), 500);
+    EXPECT_EQ(write_json(*model->find("rope_scaling")), R"({"type":"linear","factor":2.5})");
+  }
+  const Json yarn = Json::object().set("type", "yarn").set("factor", 2);
+  EXPECT_THAT(refusal(changed(kLlama, "rope_scaling", yarn)), HasSubstr("\"yarn\" is not"));
+  const Json empty = Json::object().set("rope_type", "llama3").set("factor", 2);
+  EXPECT_THAT(refusal(changed(kLlama, "rope_scaling", empty)),
+              HasSubstr("no number \"original_max_position_embeddings\""));
+  EXPECT_THAT(refusal(changed(kLlama, "attention_bias", true)), HasSubstr("not available"));
+}
+
 TEST(HuggingFaceConfig, OfAModelGivesTheSameModelBack) {
   ModelSpec spec{.layers = 2, .hidden = 12, .heads = 3, .ffn = 20, .vocab = 270, .context = 9};
   spec.tie_embeddings = false;
