@@ -262,9 +262,8 @@ int run(int argc, char** argv) {
   add_launch(app, launch, action);
   add_evaluate(app, evaluate, action);
   add_generate(app, generate, action);
-  add_checkpoint(app, checkpoint, action);
-  add_data(app, data_prepare, data_inspect, action);
   add_conversions(*add_checkpoint(app, checkpoint, action), convert, action);
+  add_data(app, data_prepare, data_inspect, action);
   add_doctor(app, doctor, action);
   app.add_subcommand("rank", "")->group("")->callback([&] { action = rank_command; });
   const int own = own_arguments(argc, argv);
