@@ -69,7 +69,10 @@ Result<Prepared> prepare(const LaunchOptions& options) {
                                                 .backend = prepared.backend,
                                                 .run_directory = prepared.run_directory}));
   // Bad data is found here, before any rank starts.
-  QD_RETURN_IF_ERROR(Corpus::open(prepared.plan.job));
+  QD_ASSIGN_OR_RETURN(const auto corpus, Corpus::open(prepared.plan.job));
+  for (const std::string& warning : corpus->warnings()) {
+    complain("quadrille: warning: " + warning);
+  }
   return prepared;
 }
 

@@ -65,6 +65,25 @@ Result<void> bind_batch(RankBase& base) {
   return {};
 }
 
+/// What the run trains on, for whoever asks later; warnings also in the log.
+void record_data(const RankBase& base) {
+  if (!base.is_first()) return;
+  const TokenizerRecord& tokenizer = base.corpus->tokenizer_record();
+  Json warnings = Json::array();
+  for (const std::string& warning : base.corpus->warnings()) {
+    base.options.log->warning(warning);
+    warnings.push(warning);
+  }
+  base.options.events->record("data_opened", 0,
+                              Json::object()
+                                  .set("train_tokens", base.corpus->train().tokens)
+                                  .set("validation_tokens", base.corpus->validation().tokens)
+                                  .set("tokenizer", tokenizer.name)
+                                  .set("tokenizer_hash", tokenizer.hash)
+                                  .set("vocabulary", tokenizer.vocabulary)
+                                  .set("warnings", std::move(warnings)));
+}
+
 }  // namespace
 
 Result<void> open_base(RankBase& base, World& world, const TrainerOptions& options) {
@@ -72,6 +91,7 @@ Result<void> open_base(RankBase& base, World& world, const TrainerOptions& optio
   base.world = &world;
   base.options = options;
   QD_ASSIGN_OR_RETURN(base.corpus, Corpus::open(options.plan->job));
+  record_data(base);
   base.stream = options.device->make_stream();
   QD_ASSIGN_OR_RETURN(base.pool,
                       Pool::create({.device = options.device,

@@ -4,8 +4,12 @@
 set(QUADRILLE_FUZZ_TARGETS
   "hugging_face : config checkpoint"
   "job : config"
+  "json_lines : data"
+  "llmc : data"
   "manifest : checkpoint"
+  "megatron : data"
   "safetensors : checkpoint"
+  "sidecar : data"
   "tokens : data"
 )
 
