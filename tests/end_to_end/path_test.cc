@@ -144,7 +144,7 @@ TEST_F(WholePath, DoctorFindsThatThisMachineCanTrain) {
 
 TEST_F(WholePath, EveryCommandHasHelpWithAnExample) {
   for (const std::string command :
-       {"plan", "launch", "evaluate", "generate", "checkpoint", "doctor"}) {
+       {"plan", "launch", "evaluate", "generate", "checkpoint", "data", "doctor"}) {
     const CommandResult help = quadrille({command, "--help"});
     EXPECT_EQ(help.exit_code, 0) << command;
     EXPECT_THAT(help.output, HasSubstr("Example:")) << command;
