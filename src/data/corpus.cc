@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "data/token_stream.h"
+#include "quadrille/base/file.h"
 #include "quadrille/base/text.h"
 
 namespace quadrille {
@@ -63,6 +64,21 @@ Result<OpenedFile> open_encoded(const std::string& path, const Tokenizer& tokeni
   return file;
 }
 
+/// What a glob takes along without being meant: a sidecar as text, a pair by both of its files.
+std::string unmeant(const TokenStream& stream, const OpenedFile& file) {
+  constexpr std::string_view kSidecar = ".bin.json";
+  if (file.path.ends_with(kSidecar) &&
+      path_exists(file.path.substr(0, file.path.size() - std::string_view(".json").size()))) {
+    return quoted(file.path) + " is the sidecar of a token file";
+  }
+  for (const OpenedFile& earlier : stream.files()) {
+    if (file.data.path() == earlier.data.path() && file.path != earlier.path) {
+      return fmt::format("{} and {} name the same pair", quoted(earlier.path), quoted(file.path));
+    }
+  }
+  return {};
+}
+
 /// Opens `paths` in order; every file that fails is a diagnostic.
 TokenStream open_stream(const std::vector<std::string>& paths, const Expected& expected,
                         Error& problems) {
@@ -70,8 +86,12 @@ TokenStream open_stream(const std::vector<std::string>& paths, const Expected& e
   for (std::size_t i = 0; i < paths.size(); ++i) {
     auto file = open_encoded(paths[i], expected.tokenizer);
     if (file) {
-      stream.append(std::move(*file));
-      continue;
+      const std::string wrong = unmeant(stream, *file);
+      if (wrong.empty()) {
+        stream.append(std::move(*file));
+        continue;
+      }
+      file = fail(Code::kInvalid, wrong);
     }
     if (file.error().code == Code::kNotFound) problems.code = Code::kNotFound;
     problems.diagnostics.push_back(

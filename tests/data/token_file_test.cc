@@ -244,6 +244,21 @@ TEST(TokenFileErrors, RefuseIdsThatTheModelDoesNotHave) {
                                               HasSubstr("1 more file"), HasSubstr("\"bytes\"")));
 }
 
+TEST(TokenFileErrors, RefuseWhatAGlobTakesAlong) {
+  const Folder folder;
+  const std::string shard = folder.write("s.bin", llmc_uint16({1, 2, 3, 4, 5}));
+  const std::string sidecar = folder.write("s.bin.json.txt", "just a name");
+  EXPECT_TRUE(Corpus::open(corpus_job({shard, sidecar}, 2, 1)).has_value());
+  ASSERT_EQ(::rename(sidecar.c_str(), folder.path("s.bin.json").c_str()), 0);
+  const auto both = Corpus::open(corpus_job({folder.path("s.bin.json")}, 2, 1));
+  ASSERT_FALSE(both.has_value());
+  EXPECT_THAT(both.error().to_text(), HasSubstr("sidecar"));
+  const auto twice = Corpus::open(
+      corpus_job({golden("megatron_uint16.bin"), golden("megatron_uint16.idx")}, 2, 1));
+  ASSERT_FALSE(twice.has_value());
+  EXPECT_THAT(twice.error().to_text(), AllOf(HasSubstr("data.train[1]"), HasSubstr("same pair")));
+}
+
 /// A shard whose sidecar names `tokenizer`, with `recorded` as its largest id.
 std::string shard_with_sidecar(const Folder& folder, const TokenizerRecord& tokenizer,
                                std::int64_t recorded) {
