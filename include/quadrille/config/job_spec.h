@@ -63,7 +63,7 @@ struct ModelSpec {
   double norm_epsilon = 1e-5;
   double rope_base = 10'000;  ///< llama
   RopeScaling rope_scaling;   ///< llama
-  std::string weights;  ///< Path of what to start from; empty: fresh weights.
+  std::string weights;        ///< Path of what to start from; empty: fresh weights.
 
   [[nodiscard]] bool is_custom() const { return family == ModelFamily::kCustom; }
   [[nodiscard]] std::int64_t key_value_heads() const { return kv_heads == 0 ? heads : kv_heads; }
