@@ -36,7 +36,7 @@ int plan_command(const PlanOptions& options);
 
 struct LaunchOptions {
   JobOptions job;
-  std::string backend;  ///< Empty: threads, or mpi with a host file or a program.
+  std::string backend;  ///< Empty: threads; mpi with a host file, in Slurm or with a program.
   std::string host_file;
   bool has_program = false;          ///< `--` was given.
   std::vector<std::string> program;  ///< After it: what the ranks run instead of our trainer.

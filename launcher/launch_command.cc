@@ -10,6 +10,7 @@
 #include "launcher/commands.h"
 #include "launcher/job.h"
 #include "launcher/launch_view.h"
+#include "launcher/slurm.h"
 #include "launcher/terminal.h"
 #include "quadrille/base/file.h"
 #include "quadrille/base/version.h"
@@ -27,6 +28,7 @@ struct Prepared {
   std::string run_directory;
   std::string backend;
   std::vector<std::string> command;
+  std::optional<SlurmAllocation> slurm;
 };
 
 std::string own_path() {
@@ -58,8 +60,10 @@ Result<Prepared> prepare(const LaunchOptions& options) {
   QD_ASSIGN_OR_RETURN(JobSpec job, read_job_of(options.job));
   Prepared prepared;
   prepared.backend = options.backend;
+  QD_ASSIGN_OR_RETURN(prepared.slurm, slurm_allocation());
   if (prepared.backend.empty()) {
-    const bool one_process = options.host_file.empty() && options.program.empty();
+    const bool one_process =
+        options.host_file.empty() && options.program.empty() && !prepared.slurm;
     prepared.backend = one_process ? "threads" : "mpi";
   }
   QD_ASSIGN_OR_RETURN(prepared.command, rank_program(job, options));
@@ -82,6 +86,7 @@ LaunchRequest request_of(const Prepared& prepared, const LaunchOptions& options)
   request.ranks = prepared.plan.ranks();
   request.backend = prepared.backend;
   request.host_file = options.host_file;
+  request.slurm = prepared.slurm;
   request.command = prepared.command;
   request.resume = options.resume.empty() ? "never" : options.resume;
   return request;

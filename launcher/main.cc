@@ -54,7 +54,9 @@ void add_launch(CLI::App& app, LaunchOptions& options, Action& action) {
   CLI::App* command = add(app, "launch", "Train a job over its ranks",
                           "quadrille launch configs/demo.json --ranks 2 --set training.steps=100");
   add_job_options(*command, options.job);
-  command->add_option("--backend", options.backend, "How ranks run: threads or mpi")
+  command
+      ->add_option("--backend", options.backend,
+                   "How ranks run: threads or mpi (mpirun; srun in a Slurm allocation)")
       ->check(CLI::IsMember({"threads", "mpi"}));
   command->add_option("--hostfile", options.host_file, "mpirun's host file; implies mpi")
       ->type_name("FILE");

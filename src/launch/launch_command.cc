@@ -25,6 +25,13 @@ Result<void> check(const LaunchRequest& request) {
   if (request.command.empty() || request.command.front().empty()) {
     return fail(Code::kInvalid, "there is no program to launch");
   }
+  if (uses_srun(request) && request.slurm->tasks && *request.slurm->tasks < request.ranks) {
+    return fail(Code::kInvalid,
+                fmt::format("{} ranks do not fit the {} tasks of Slurm's job {}; ask for them "
+                            "(salloc -n {}), or launch --ranks {}",
+                            request.ranks, *request.slurm->tasks, request.slurm->job, request.ranks,
+                            *request.slurm->tasks));
+  }
   if (request.host_file.empty()) return {};
   if (request.backend != "mpi") {
     return fail(Code::kInvalid, "ranks as threads share one host; a host file needs backend mpi");
@@ -57,7 +64,24 @@ std::vector<std::string> mpirun_words(const LaunchRequest& request) {
   return words;
 }
 
+/// srun's own words, up to the program. Why each: Open MPI finds its peers through PMIx alone; srun
+/// would let the others hang when a rank dies; our ranks bind themselves; each line of output says
+/// whose it is; nobody types into a rank. srun hands the environment on by itself.
+std::vector<std::string> srun_words(const LaunchRequest& request) {
+  return {"srun",
+          "--mpi=pmix",
+          "--kill-on-bad-exit=1",
+          "--cpu-bind=none",
+          "--label",
+          "--input=none",
+          "--ntasks=" + std::to_string(request.ranks)};
+}
+
 }  // namespace
+
+bool uses_srun(const LaunchRequest& request) {
+  return request.backend == "mpi" && request.slurm && request.host_file.empty();
+}
 
 Result<LaunchCommand> launch_command(const LaunchRequest& request) {
   QD_RETURN_IF_ERROR(check(request));
@@ -70,7 +94,11 @@ Result<LaunchCommand> launch_command(const LaunchRequest& request) {
                          {kResumeVariable, request.resume}};
   command.environment.insert(command.environment.end(), request.environment.begin(),
                              request.environment.end());
-  if (request.backend == "mpi") {
+  if (uses_srun(request)) {
+    command.arguments = srun_words(request);
+    // As mpirun is told above: ranks that wait must give their core away.
+    command.environment.emplace_back("OMPI_MCA_mpi_yield_when_idle", "1");
+  } else if (request.backend == "mpi") {
     command.arguments = mpirun_words(request);
     for (const auto& [name, value] : command.environment) {
       command.arguments.insert(command.arguments.end(), {"-x", name});

@@ -20,7 +20,19 @@ struct TaggedLine {
   std::string text;
 };
 
-/// "[1,2]<stderr>:text" is rank 2's `text`; every other line is nobody's.
+/// srun's " 2: text", the number padded with spaces to the widest, is rank 2's `text`.
+TaggedLine unlabelled(const std::string& line) {
+  const std::size_t first = line.find_first_not_of(' ');
+  std::size_t at = first;
+  int rank = 0;
+  while (at < line.size() && at < first + 7 && line[at] >= '0' && line[at] <= '9') {
+    rank = rank * 10 + (line[at++] - '0');
+  }
+  const bool is_label = first < line.size() && at > first && line.compare(at, 2, ": ") == 0;
+  return is_label ? TaggedLine{rank, line.substr(at + 2)} : TaggedLine{std::nullopt, line};
+}
+
+/// "[1,2]<stderr>:text" (mpirun's) is rank 2's `text`; a line with no tag is nobody's.
 TaggedLine untagged(const std::string& line) {
   constexpr std::string_view kStart = "[1,";
   if (line.compare(0, kStart.size(), kStart) != 0) return {std::nullopt, line};
@@ -50,7 +62,9 @@ std::vector<TaggedLine> read_tail(const TailQuestion& question) {
     lines.erase(lines.begin());  // cut in the middle
   if (!lines.empty() && lines.back().empty()) lines.pop_back();
   std::vector<TaggedLine> tagged;
-  for (const std::string& line : lines) tagged.push_back(untagged(line));
+  for (const std::string& line : lines) {
+    tagged.push_back(question.by_srun ? unlabelled(line) : untagged(line));
+  }
   return tagged;
 }
 

@@ -19,6 +19,7 @@ struct TailQuestion {
   std::int64_t from_byte = 0;  ///< What lies before belongs to an earlier launch.
   std::optional<Rank> rank;    ///< Its lines where lines have tags, all where none has.
   bool only_tagged = false;    ///< With `rank`: lines without tags are nobody's and left out.
+  bool by_srun = false;        ///< Tags are the labels of `srun --label`, else mpirun's.
   std::size_t most = 20;
 };
 

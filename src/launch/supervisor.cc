@@ -90,7 +90,8 @@ class Supervision {
 Result<void> Supervision::start() {
   QD_ASSIGN_OR_RETURN(LaunchCommand command, launch_command(request_));
   QD_ASSIGN_OR_RETURN(server_,
-                      ControlServer::listen({.all_interfaces = !request_.host_file.empty()}));
+                      ControlServer::listen(
+                          {.all_interfaces = !request_.host_file.empty() || uses_srun(request_)}));
   for (auto& [name, value] : command.environment) {
     if (name == kControlVariable) value = server_->address();
     if (name == kTokenVariable) value = server_->token();
@@ -211,10 +212,14 @@ void Supervision::note_child_end() {
 FirstFailure Supervision::failure_of_exit(const ExitStatus& status) const {
   FirstFailure failure;
   const bool is_mpi = request_.backend == "mpi";
-  const std::string who = is_mpi ? "mpirun" : "the rank process";
+  const std::string who = uses_srun(request_) ? "srun" : (is_mpi ? "mpirun" : "the rank process");
   failure.error = {Code::kInternal, fmt::format("{} {}", who, status.to_text()), {}};
   if (is_mpi && status.signal == 0 && status.code == kHostLostExitCode) {
     failure.error.message = "mpirun lost contact with a host";
+    failure.lost = true;
+  } else if (uses_srun(request_) && status.signal == 0 && status.code > 128) {
+    // srun tells how it ended the others, not how the first one ended.
+    failure.error.message = fmt::format("a rank was lost: srun {}", status.to_text());
     failure.lost = true;
   } else if (is_mpi && status.signal == 0 && status.code > 128) {
     // mpirun passes on how its first failing rank ended, as a shell would.
@@ -259,6 +264,7 @@ std::vector<std::string> Supervision::tail() const {
                                   .from_byte = output_start_,
                                   .rank = rank,
                                   .only_tagged = request_.backend == "mpi",
+                                  .by_srun = uses_srun(request_),
                                   .most = request_.last_lines};
   auto lines = internal::last_lines(question);
   if (lines.empty() && rank) {
@@ -313,7 +319,8 @@ LaunchResult Supervision::result() const {
     result.error->message = fmt::format("the process of all {} ranks (pid {}) was lost",
                                         book_.size(), book_.entry(*failure.rank).pid);
   }
-  if (!was_signalled_) explain_loss(result, exit_, request_.backend == "mpi");
+  if (!was_signalled_ && !uses_srun(request_))
+    explain_loss(result, exit_, request_.backend == "mpi");
   return result;
 }
 

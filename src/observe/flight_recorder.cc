@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <new>
+#include <thread>
 
 #include "observe/flight_ring.h"
 #include "quadrille/base/shared_memory.h"
@@ -82,12 +84,23 @@ Result<FlightTable> FlightTable::open(const std::string& run_id) {
   return FlightTable(std::move(mapping));
 }
 
+Result<FlightTable> FlightTable::join(const std::string& run_id, int ranks) {
+  constexpr int kTries = 500;  // of 10 ms: another process may be making it
+  for (int tried = 0;; ++tried) {
+    auto table = open(run_id);
+    if (!table && table.error().code == Code::kNotFound) table = create(run_id, ranks);
+    if (table || tried == kTries) return table;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 FlightTable::FlightTable(std::unique_ptr<Mapping> mapping) : mapping_(std::move(mapping)) {}
 FlightTable::FlightTable(FlightTable&&) noexcept = default;
 FlightTable& FlightTable::operator=(FlightTable&&) noexcept = default;
 FlightTable::~FlightTable() = default;
 
 void FlightTable::remove() { mapping_->memory.unlink(); }
+bool FlightTable::is_own() const { return launcher() == getpid(); }
 int FlightTable::ranks() const { return mapping_->header().ranks; }
 int FlightTable::launcher() const { return static_cast<int>(mapping_->header().launcher_pid); }
 

@@ -114,7 +114,7 @@ Result<void> run_ranks(RankProcess& process) {
   Error error = done.error();
   if (error.code == Code::kUnavailable) error.message += kHowRanksMeet;
   process.bootstrap.control->greet(Rank{0});
-  process.bootstrap.control->report({Rank{0}, error, "the start"});
+  process.bootstrap.control->report({Rank{0}, error, "joining the others"});
   return fail(std::move(error));
 }
 
@@ -123,12 +123,17 @@ Result<void> run_ranks(RankProcess& process) {
 Result<void> run_launched(const LaunchedBody& body) {
   QD_ASSIGN_OR_RETURN(Bootstrap bootstrap, bootstrap_from_environment());
   QD_ASSIGN_OR_RETURN(HostTopology topology, read_host_topology());
-  QD_ASSIGN_OR_RETURN(FlightTable flights, FlightTable::open(bootstrap.run_id));
+  QD_ASSIGN_OR_RETURN(FlightTable flights,
+                      FlightTable::join(bootstrap.run_id, bootstrap.plan.ranks()));
+  // On a host without the launcher nobody else clears up after runs that were killed.
+  if (flights.is_own()) static_cast<void>(remove_stale_shared_memory());
   QD_ASSIGN_OR_RETURN(EventLog events, EventLog::open(bootstrap.paths.events()));
   QD_ASSIGN_OR_RETURN(Logger log, Logger::to_file(bootstrap.paths.logs() + "/communication.log"));
   RankProcess process{std::move(bootstrap), std::move(topology), std::move(flights),
                       std::move(events),    std::move(log),      body};
-  return run_ranks(process);
+  auto done = run_ranks(process);
+  if (process.flights.is_own()) process.flights.remove();
+  return done;
 }
 
 }  // namespace quadrille

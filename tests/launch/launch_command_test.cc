@@ -72,6 +72,36 @@ TEST(LaunchCommand, AHostFileBringsShortKeepalives) {
   EXPECT_THAT(text, HasSubstr("--mca oob_tcp_keepalive_time 2"));
 }
 
+TEST(LaunchCommand, SrunStartsTheRanksOfAnAllocationUnlessAHostFileSaysOtherwise) {
+  LaunchRequest request = mpi_request();
+  request.slurm = SlurmAllocation{.job = "42", .tasks = std::nullopt};
+  const auto command = launch_command(request);
+  ASSERT_TRUE(command.has_value());
+  const std::string text = join(command->arguments, " ");
+  EXPECT_THAT(text, ::testing::StartsWith("srun --mpi=pmix --kill-on-bad-exit=1 "));
+  EXPECT_THAT(text, HasSubstr(" --ntasks=3 /opt/quadrille rank"));
+  EXPECT_THAT(command->environment, Contains(Pair("OMPI_MCA_mpi_yield_when_idle", "1")));
+  const test::ScratchFolder scratch;
+  request.host_file = scratch.path() + "/hosts";
+  ASSERT_TRUE(write_file_atomically(request.host_file, "a slots=3\n").has_value());
+  EXPECT_EQ(launch_command(request)->arguments.front(), "mpirun");
+  request.host_file.clear();
+  request.backend = "threads";
+  EXPECT_EQ(launch_command(request)->arguments.front(), "/opt/quadrille");
+}
+
+TEST(LaunchCommand, RefusesMoreRanksThanTheAllocationHasTasks) {
+  LaunchRequest request = mpi_request();
+  request.slurm = SlurmAllocation{.job = "42", .tasks = 3};
+  EXPECT_TRUE(launch_command(request).has_value());
+  request.ranks = 4;
+  const auto command = launch_command(request);
+  ASSERT_FALSE(command.has_value());
+  EXPECT_EQ(command.error().code, Code::kInvalid);
+  EXPECT_THAT(command.error().message, HasSubstr("4 ranks do not fit the 3 tasks"));
+  EXPECT_THAT(command.error().message, HasSubstr("salloc -n 4"));
+}
+
 TEST(LaunchCommand, RefusesWhatItCannotRun) {
   const auto code_of = [](const LaunchRequest& request) {
     const auto command = launch_command(request);

@@ -30,6 +30,17 @@ TEST_F(OutputTail, KeepsOneRanksLinesAndTakesTheirTagsOff) {
   EXPECT_THAT(last_lines({.path = path_, .rank = Rank{5}}), IsEmpty());
 }
 
+TEST_F(OutputTail, TakesSrunsLabelsForTagsWhereSrunWroteThem) {
+  write(" 1: one: two\n12: twelve\n1:tight\nsrun: error: x\n");
+  EXPECT_THAT(last_lines({.path = path_, .rank = Rank{1}, .by_srun = true}),
+              ElementsAre("one: two"));
+  EXPECT_THAT(last_lines({.path = path_, .by_srun = true}),
+              ElementsAre("one: two", "twelve", "1:tight", "srun: error: x"));
+  EXPECT_THAT(last_lines({.path = path_, .rank = Rank{3}}),
+              ElementsAre(" 1: one: two", "12: twelve", "1:tight", "srun: error: x"))
+      << "others may begin a line with a number";
+}
+
 TEST_F(OutputTail, LinesWithoutTagsAreEveryonesUnlessTagsAreAskedFor) {
   write("mpirun speaks\n");
   EXPECT_THAT(last_lines({.path = path_, .rank = Rank{1}}), ElementsAre("mpirun speaks"));

@@ -3,10 +3,10 @@
 #pragma once
 
 // Starts the ranks of one run and watches them to the end: `threads` is one child process that
-// hosts all ranks, `mpi` is mpirun with one process per rank. The first rank that fails stops the
-// others within 3 seconds; the result says which it was, why, and its last lines. The first signal
-// asks all ranks to save and stop, the second ends them at once. If the launcher itself dies, its
-// ranks notice and end.
+// hosts all ranks, `mpi` is mpirun, or srun in a Slurm allocation, with one process per rank. The
+// first rank that fails stops the others within 3 seconds; the result says which it was, why, and
+// its last lines. The first signal asks all ranks to save and stop, the second ends them at once.
+// If the launcher itself dies, its ranks notice and end.
 
 #include <cstdint>
 #include <functional>
@@ -24,14 +24,21 @@
 
 namespace quadrille {
 
+/// The Slurm allocation that the launcher runs in, as its environment tells.
+struct SlurmAllocation {
+  std::string job;
+  std::optional<int> tasks;  ///< As asked for with -n; nothing: as many as CPUs allow.
+};
+
 struct LaunchRequest {
   RunPaths paths;
   std::string run_id;
   int ranks = 1;
-  std::string backend = "threads";   ///< or "mpi"
-  std::string host_file;             ///< mpirun's format; empty: this host only.
-  std::vector<std::string> command;  ///< What a rank process runs, e.g. {self, "rank"}.
-  std::string resume = "never";      ///< Passed on to the ranks.
+  std::string backend = "threads";  ///< or "mpi"
+  std::string host_file;            ///< mpirun's format; empty: this host, or the allocation's.
+  std::optional<SlurmAllocation> slurm;  ///< mpi without a host file then starts ranks by srun.
+  std::vector<std::string> command;      ///< What a rank process runs, e.g. {self, "rank"}.
+  std::string resume = "never";          ///< Passed on to the ranks.
   std::vector<std::pair<std::string, std::string>> environment;  ///< Added to this process's own.
   Seconds start_timeout = Seconds(120);  ///< For all ranks to greet; 0: for ever.
   std::optional<Seconds> stop_grace;  ///< A stop that lasts longer becomes an abort; none: waits.
@@ -44,9 +51,11 @@ struct LaunchCommand {
   std::vector<std::string> arguments;
   std::vector<std::pair<std::string, std::string>> environment;  ///< What is added.
 };
-/// Errors: kInvalid for an unknown backend, an empty command, a host file with threads; kNotFound
-/// for a host file that does not exist.
+/// Errors: kInvalid for an unknown backend, an empty command, a host file with threads, more ranks
+/// than the allocation has tasks; kNotFound for a host file that does not exist.
 [[nodiscard]] Result<LaunchCommand> launch_command(const LaunchRequest& request);
+/// Ranks are started by srun.
+[[nodiscard]] bool uses_srun(const LaunchRequest& request);
 /// One line for a shell: `NAME=value ... program arguments`.
 [[nodiscard]] std::string to_text(const LaunchCommand& command);
 

@@ -38,11 +38,16 @@ class FlightTable {
   [[nodiscard]] static Result<FlightTable> create(const std::string& run_id, int ranks);
   /// Maps an existing table. Errors: kNotFound, kCorrupt.
   [[nodiscard]] static Result<FlightTable> open(const std::string& run_id);
+  /// The run's table on this host: opened, or made where the launcher runs on another one. Several
+  /// processes may call it at once; the one that made it owns it (is_own) and removes it at its
+  /// end.
+  [[nodiscard]] static Result<FlightTable> join(const std::string& run_id, int ranks);
   FlightTable(FlightTable&&) noexcept;
   FlightTable& operator=(FlightTable&&) noexcept;
   ~FlightTable();  ///< Unmaps; the file stays until remove().
 
   void remove();
+  [[nodiscard]] bool is_own() const;  ///< This process created it.
   [[nodiscard]] int ranks() const;
   [[nodiscard]] int launcher() const;  ///< The pid of the process that created it.
 
