@@ -10,7 +10,9 @@
 
 #include <atomic>
 #include <csignal>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include "observe/flight_ring.h"
 #include "quadrille/base/shared_memory.h"
@@ -51,6 +53,35 @@ class FlightTableTest : public ::testing::Test {
   std::string run_ = run_id("table");
   FlightTable table_ = FlightTable::create(run_, 3).value();
 };
+
+TEST_F(FlightTableTest, IsJoinedWhereItExists) {
+  const FlightTable joined = FlightTable::join(run_, 3).value();
+  table_.set_step(Rank{2}, 8);
+  EXPECT_EQ(joined.step(Rank{2}), 8);
+}
+
+// Goal: on a host without the launcher the ranks share one table, whoever of them comes first.
+TEST(FlightTableJoin, ManyWhoJoinAtOnceShareOneTable) {
+  const std::string run = run_id("join");
+  constexpr int kRanks = 8;
+  std::vector<std::optional<FlightTable>> tables(kRanks);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ranks.emplace_back([&tables, &run, rank] {
+      auto table = FlightTable::join(run, kRanks);
+      if (!table) return;
+      table->set_step(Rank{rank}, 100 + rank);
+      tables[static_cast<std::size_t>(rank)].emplace(std::move(*table));
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  for (auto& table : tables) {
+    ASSERT_TRUE(table.has_value());
+    for (int rank = 0; rank < kRanks; ++rank) EXPECT_EQ(table->step(Rank{rank}), 100 + rank);
+  }
+  EXPECT_TRUE(tables[0]->is_own());
+  tables[0]->remove();
+}
 
 TEST_F(FlightTableTest, ShowsOneRanksEntriesToWhoeverOpensIt) {
   table_.set_process(Rank{1}, 4711);

@@ -72,7 +72,7 @@ sed 's/"steps": 12/"steps": 100000/' job.json > long.json
 launch_on_hosts long.json --run-dir killed > killed.out 2>&1 &
 launch=$!
 for ((i = 0; i < 600; i++)); do
-  [[ -d killed/checkpoints/step-00000012 ]] && break
+  [[ $(wc -l < killed/metrics.jsonl) -ge 12 ]] 2> /dev/null && break
   sleep 0.1
 done
 victim=$(sed -n 's/.*rank 2 of 4 on .* pid \([0-9]*\),.*/\1/p' killed/logs/rank-0002.log)
@@ -85,6 +85,11 @@ code=$?
 ((SECONDS <= 10)) || fail "it took $SECONDS s to stop the other ranks"
 grep -q "rank 2" killed.out || fail "the lost rank is not named: $(cat killed.out)"
 echo "a killed rank is named and ends the run after $SECONDS s"
+steps=$(($(wc -l < killed/metrics.jsonl) + 6))
+launch_on_hosts job.json --run-dir killed --resume required --set training.steps=$steps \
+  > resumed.out 2>&1 || fail "it does not resume: $(cat resumed.out killed/logs/*)"
+[[ $(wc -l < killed/metrics.jsonl) == "$steps" ]] || fail "the resumed run has not $steps rows"
+echo "it goes on from its checkpoint"
 
 if [[ $case_name == slurm ]]; then slurm_cases; fi
 exit 0

@@ -69,8 +69,8 @@ slurm_up() {
 slurm_down() {
   local file
   [[ -d $slurm_folder/run ]] || return
-  scancel_all=$(on_host "$(host_name 0)" "squeue -h -o %i" 2> /dev/null)
-  [[ $scancel_all ]] && on_host "$(host_name 0)" "scancel $(echo $scancel_all)" && sleep 1
+  # shellcheck disable=SC2046  # one word a job
+  on_host "$(host_name 0)" scancel -Q $(on_host "$(host_name 0)" "squeue -h -o %i") 2> /dev/null
   for file in "$slurm_folder"/run/*.pid "$slurm_folder/munge/munged.pid"; do
     [[ -s $file ]] && kill "$(cat "$file")" 2> /dev/null
   done
