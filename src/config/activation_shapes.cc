@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "config/logit_rows.h"
 #include "quadrille/config/model_shapes.h"
 
 namespace quadrille {
@@ -60,12 +61,6 @@ void add_block(const ModelSpec& model, BatchShape batch, LayerList list) {
   list.add("gradient", {b, t, h}, ActivationLife::kGradient);
 }
 
-/// Rows of logits at a time; the kernels room's head_loss_chunk (a test holds them together).
-std::int64_t logit_rows(std::int64_t rows, std::int64_t vocab) {
-  const std::int64_t fitting = (std::int64_t{4} << 20) / (4 * vocab);
-  return std::min(rows, std::max<std::int64_t>(16, fitting));
-}
-
 void add_head(const ModelSpec& model, BatchShape batch, LayerList list) {
   const std::int64_t b = batch.micro_batch;
   const std::int64_t t = batch.sequence;
@@ -74,7 +69,8 @@ void add_head(const ModelSpec& model, BatchShape batch, LayerList list) {
   list.add("ln_f.rstd", {b, t}, ActivationLife::kSaved);
   list.add("normed_gradient", {b, t, h}, ActivationLife::kSaved);
   list.add("normed", {b, t, h}, ActivationLife::kForward);
-  list.add("logits", {logit_rows(b * t, model.vocab), model.vocab}, ActivationLife::kForward);
+  list.add("logits", {internal::logit_rows(b * t, model.vocab), model.vocab},
+           ActivationLife::kForward);
   list.add("gradient", {b, t, h}, ActivationLife::kGradient);
 }
 

@@ -195,8 +195,9 @@ void add_training_length(std::vector<JobField>& fields) {
         "Length of the run, rounded up to whole steps; either this or `steps`."},
        {"training.seed", SeedKind{at<kTraining, &T::seed>}, "", "",
         "Decides initial weights, dropout and the order of samples."},
-       {"training.precision", choice<kTraining, &T::precision, kPrecisionText>({"bf16", "fp16"}),
-        "", "", "Numbers that the model computes in."}});
+       {"training.precision", choice<kTraining, &T::precision, kPrecisionText>({"fp16"}), "", "",
+        "Numbers that matrix products multiply. `\"bf16\"` rounds their factors; sums, weights, "
+        "gradients and the optimizer stay fp32."}});
 }
 
 void add_optimizer(std::vector<JobField>& fields) {

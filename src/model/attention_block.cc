@@ -27,11 +27,11 @@ Result<void> AttentionBlock::forward(LayerContext& context, const TensorView& x)
   const TensorView qkv = context.activation(layer_, "qkv");
   const TensorView attention = context.activation(layer_, "attention");
   norm_.forward(stream, x, branch, statistics(context));
-  qkv_.forward(stream, branch, qkv);
+  qkv_.forward(context, branch, qkv);
   kernels::attention_forward(stream, {.input = kernels::packed_attention_input(qkv, heads_, heads_),
                                       .out = attention,
                                       .log_sum_exp = context.activation(layer_, "log_sum_exp")});
-  projection_.forward(stream, attention, branch);
+  projection_.forward(context, attention, branch);
   dropout_.add(context, branch, x, context.activation(layer_, "middle"));
   return {};
 }
@@ -45,7 +45,7 @@ Result<void> AttentionBlock::backward(LayerContext& context, const TensorView& x
   QD_RETURN_IF_ERROR(projection_.add_gradients(context, attention, dprojected));
   // The gradient of the layer's input is not due before the end, so its place serves until then.
   const TensorView dattention = context.activation(layer_, "gradient");
-  projection_.input_gradient(stream, dprojected, dattention);
+  projection_.input_gradient(context, dprojected, dattention);
   const TensorView qkv = context.activation(layer_, "qkv");
   const TensorView dqkv =
       context.activation(layer_, "wide").flat(0, qkv.elements()).reshape(qkv.shape());
@@ -59,7 +59,7 @@ Result<void> AttentionBlock::backward(LayerContext& context, const TensorView& x
   const TensorView narrow = context.activation(layer_, "narrow");
   norm_.forward(stream, x, narrow, statistics(context));
   QD_RETURN_IF_ERROR(qkv_.add_gradients(context, narrow, dqkv));
-  qkv_.input_gradient(stream, dqkv, narrow);
+  qkv_.input_gradient(context, dqkv, narrow);
   return norm_backward(context, x, dmiddle);
 }
 
@@ -77,14 +77,14 @@ Result<void> AttentionBlock::norm_backward(LayerContext& context, const TensorVi
 void AttentionBlock::decode(const DecodeBuffers& buffers) const {
   Stream& stream = *buffers.stream;
   norm_.forward(stream, buffers.x, buffers.branch, buffers.norm);
-  qkv_.forward(stream, buffers.branch, buffers.qkv);
+  qkv_.decode(stream, buffers.branch, buffers.qkv);
   kernels::attention_cached(stream,
                             {.input = kernels::packed_attention_input(buffers.qkv, heads_, heads_),
                              .past = buffers.past,
                              .key_cache = buffers.key_cache,
                              .value_cache = buffers.value_cache,
                              .out = buffers.attention});
-  projection_.forward(stream, buffers.attention, buffers.branch);
+  projection_.decode(stream, buffers.attention, buffers.branch);
   kernels::add(stream, buffers.branch, buffers.x);
 }
 

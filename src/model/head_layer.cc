@@ -28,7 +28,10 @@ Result<void> HeadLayer::forward(LayerContext& context) const {
                             .weight = weight,
                             .targets = context.targets.flat(),
                             .loss_sum = context.loss_sum,
-                            .workspace = context.activation(layer_, "logits")};
+                            .workspace = context.activation(layer_, "logits"),
+                            .dx = {},
+                            .weight_gradient = {},
+                            .rounding = context.rounding};
   if (context.training) {
     loss.dx = as_rows(context.activation(layer_, "normed_gradient"), hidden);
     loss.weight_gradient = weight_.gradient();

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/linear.h"
 
-#include "quadrille/kernels/matmul.h"
 #include "quadrille/kernels/reduction.h"
 
 namespace quadrille::internal {
@@ -12,13 +11,23 @@ Linear::Linear(std::span<const Parameter> parameters, const std::string& name, b
   if (bias) bias_ = ParameterRef(parameters, name + ".bias");
 }
 
-void Linear::forward(Stream& stream, const TensorView& x, const TensorView& y) const {
+kernels::Matmul Linear::product(const TensorView& x, const TensorView& y) const {
   const TensorView weight = weight_.value();  // [out, in]
-  kernels::matmul(stream, {.a = as_rows(x, weight.shape()[1]),
-                           .b = weight,
-                           .c = as_rows(y, weight.shape()[0]),
-                           .transpose_b = true,
-                           .bias = bias_.value()});
+  return {.a = as_rows(x, weight.shape()[1]),
+          .b = weight,
+          .c = as_rows(y, weight.shape()[0]),
+          .transpose_b = true,
+          .bias = bias_.value()};
+}
+
+void Linear::forward(const LayerContext& context, const TensorView& x, const TensorView& y) const {
+  kernels::Matmul rounded = product(x, y);
+  rounded.rounding = context.rounding;
+  kernels::matmul(*context.stream, rounded);
+}
+
+void Linear::decode(Stream& stream, const TensorView& x, const TensorView& y) const {
+  kernels::matmul(stream, product(x, y));
 }
 
 Result<void> Linear::add_gradients(LayerContext& context, const TensorView& x,
@@ -29,18 +38,23 @@ Result<void> Linear::add_gradients(LayerContext& context, const TensorView& x,
                                     .b = as_rows(x, gradient.shape()[1]),
                                     .c = gradient,
                                     .transpose_a = true,
-                                    .accumulate = true});
+                                    .bias = {},
+                                    .accumulate = true,
+                                    .rounding = context.rounding});
   QD_RETURN_IF_ERROR(weight_.contribute(context));
   if (!bias_.exists()) return {};
   kernels::add_column_sums(*context.stream, dy_rows, bias_.gradient());
   return bias_.contribute(context);
 }
 
-void Linear::input_gradient(Stream& stream, const TensorView& dy, const TensorView& dx) const {
+void Linear::input_gradient(const LayerContext& context, const TensorView& dy,
+                            const TensorView& dx) const {
   const TensorView weight = weight_.value();
-  kernels::matmul(
-      stream,
-      {.a = as_rows(dy, weight.shape()[0]), .b = weight, .c = as_rows(dx, weight.shape()[1])});
+  kernels::matmul(*context.stream, {.a = as_rows(dy, weight.shape()[0]),
+                                    .b = weight,
+                                    .c = as_rows(dx, weight.shape()[1]),
+                                    .bias = {},
+                                    .rounding = context.rounding});
 }
 
 void Linear::append_order(std::vector<int>& order) const {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "model/layer.h"
+#include "quadrille/kernels/matmul.h"
 
 namespace quadrille::internal {
 
@@ -17,15 +18,20 @@ class Linear {
   Linear(std::span<const Parameter> parameters, const std::string& name, bool bias);
 
   /// Shapes: x [..., in], y [..., out].
-  void forward(Stream& stream, const TensorView& x, const TensorView& y) const;
+  void forward(const LayerContext& context, const TensorView& x, const TensorView& y) const;
+  /// The same outside training, in fp32.
+  void decode(Stream& stream, const TensorView& x, const TensorView& y) const;
   /// Adds to the gradients of weight and bias and reports them, in that order.
   [[nodiscard]] Result<void> add_gradients(LayerContext& context, const TensorView& x,
                                            const TensorView& dy) const;
   /// dx = dy W, overwritten.
-  void input_gradient(Stream& stream, const TensorView& dy, const TensorView& dx) const;
+  void input_gradient(const LayerContext& context, const TensorView& dy,
+                      const TensorView& dx) const;
   void append_order(std::vector<int>& order) const;
 
  private:
+  [[nodiscard]] kernels::Matmul product(const TensorView& x, const TensorView& y) const;
+
   ParameterRef weight_;
   ParameterRef bias_;
 };

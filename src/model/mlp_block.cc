@@ -25,9 +25,9 @@ Result<void> MlpBlock::forward(LayerContext& context) const {
   const TensorView fc = context.activation(layer_, "fc");
   const TensorView gelu = context.activation(layer_, "gelu");
   norm_.forward(stream, middle, branch, statistics(context));
-  fc_.forward(stream, branch, fc);
+  fc_.forward(context, branch, fc);
   kernels::gelu_forward(stream, fc, gelu);
-  projection_.forward(stream, gelu, branch);
+  projection_.forward(context, gelu, branch);
   dropout_.add(context, branch, middle, context.activation(layer_, "output"));
   return {};
 }
@@ -43,12 +43,12 @@ Result<void> MlpBlock::backward(LayerContext& context, const TensorView& gradien
   // `wide` is first the GELU's output, computed again, then its gradient, then that of its input.
   kernels::gelu_forward(stream, fc, wide);
   QD_RETURN_IF_ERROR(projection_.add_gradients(context, wide, dprojected));
-  projection_.input_gradient(stream, dprojected, wide);
+  projection_.input_gradient(context, dprojected, wide);
   kernels::gelu_backward(stream, fc, wide, wide);
   // `narrow` is first the normed input, computed again, then its gradient.
   norm_.forward(stream, middle, narrow, statistics(context));
   QD_RETURN_IF_ERROR(fc_.add_gradients(context, narrow, wide));
-  fc_.input_gradient(stream, wide, narrow);
+  fc_.input_gradient(context, wide, narrow);
   return norm_.backward(context, {.dy = narrow,
                                   .x = middle,
                                   .statistics = statistics(context),
@@ -59,9 +59,9 @@ Result<void> MlpBlock::backward(LayerContext& context, const TensorView& gradien
 void MlpBlock::decode(const DecodeBuffers& buffers) const {
   Stream& stream = *buffers.stream;
   norm_.forward(stream, buffers.x, buffers.branch, buffers.norm);
-  fc_.forward(stream, buffers.branch, buffers.fc);
+  fc_.decode(stream, buffers.branch, buffers.fc);
   kernels::gelu_forward(stream, buffers.fc, buffers.gelu);
-  projection_.forward(stream, buffers.gelu, buffers.branch);
+  projection_.decode(stream, buffers.gelu, buffers.branch);
   kernels::add(stream, buffers.branch, buffers.x);
 }
 

@@ -91,6 +91,16 @@ std::string peak_reason(const JobSpec& job, const MachineFacts& machine) {
                      *machine.peak_flops_per_second / 1e9, machine.peak_source);
 }
 
+/// The facts that hold for this job: the peak is that of fp32.
+MachineFacts facts_for(const JobSpec& job, const MachineFacts& machine) {
+  MachineFacts facts = machine;
+  if (job.training.precision == Precision::kFp32) return facts;
+  facts.peak_flops_per_second.reset();
+  facts.peak_source =
+      fmt::format("unknown for {} products", kPrecisionText.text(job.training.precision));
+  return facts;
+}
+
 Result<Program> checked_program(const JobSpec& job, const LayoutChoice& choice) {
   const std::int64_t share = job.training.global_batch / choice.layout.ranks;
   QD_ASSIGN_OR_RETURN(Program program,
@@ -113,7 +123,7 @@ Result<Plan> make_plan(const JobSpec& job, const MachineFacts& machine) {
   plan.job.parallel.data = choice.layout.ranks;
   plan.job.training.micro_batch = choice.layout.micro_batch;
   plan.mesh.data = choice.layout.ranks;
-  plan.machine = machine;
+  plan.machine = facts_for(job, machine);
   plan.micro_batch = choice.layout.micro_batch;
   QD_ASSIGN_OR_RETURN(plan.program, checked_program(job, choice));
   plan.micro_batches = plan.program.micro_batches;
@@ -126,7 +136,7 @@ Result<Plan> make_plan(const JobSpec& job, const MachineFacts& machine) {
   plan.reasons = std::move(choice.reasons);
   plan.reasons.push_back(memory_reason(job, choice));
   plan.reasons.push_back(disk_reason(job, checkpoint));
-  plan.reasons.push_back(peak_reason(job, machine));
+  plan.reasons.push_back(peak_reason(job, plan.machine));
   return plan;
 }
 

@@ -48,6 +48,12 @@ Bytes batch_bytes(const JobSpec& job, std::int64_t micro_batch) {
   return ids * 2 + Bytes(kAlignment);
 }
 
+/// Where products round their factors; without rounding there is none.
+Bytes rounding_bytes(const JobSpec& job, std::int64_t micro_batch) {
+  if (job.training.precision == Precision::kFp32) return Bytes(0);
+  return Bytes(kFp32Bytes) * rounding_scratch(job.model, {micro_batch, job.training.sequence});
+}
+
 /// Each gradient's sum of squares, in float64.
 Bytes norm_bytes(const ModelSpec& model) {
   return Bytes(8) * static_cast<std::int64_t>(parameter_shapes(model).size());
@@ -103,7 +109,8 @@ RankMemory rank_memory(const JobSpec& job, const LayoutCandidate& candidate) {
   memory.by_tag["activation"] = memory.activation_arena;
   memory.by_tag["communication"] =
       candidate.processes ? message_staging_bytes(job, candidate.ranks) : Bytes(0);
-  memory.by_tag["workspace"] = batch_bytes(job, candidate.micro_batch) + norm_bytes(job.model) +
+  memory.by_tag["workspace"] = batch_bytes(job, candidate.micro_batch) +
+                               rounding_bytes(job, candidate.micro_batch) + norm_bytes(job.model) +
                                checkpoint_staging_bytes(job.model, candidate.ranks);
   return memory;
 }

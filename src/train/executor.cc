@@ -13,6 +13,7 @@ Executor::Executor(RankState& state) : state_(state), loader_(state) {
   context_.tokens = state.tokens;
   context_.targets = state.targets;
   context_.loss_sum = state.loss_sum;
+  context_.rounding = state.rounding;
   context_.seed = state.plan->job.training.seed;
   context_.activation = [this](std::int64_t layer, std::string_view name) {
     return state_.activations.view(layer, name);

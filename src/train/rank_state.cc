@@ -27,6 +27,19 @@ Result<void> bind_parameters(RankState& state) {
   return {};
 }
 
+Result<void> bind_rounding(RankState& state) {
+  const JobSpec& job = state.plan->job;
+  if (job.training.precision == Precision::kFp32) return {};
+  const std::int64_t elements =
+      rounding_scratch(job.model, {state.plan->micro_batch, job.training.sequence});
+  QD_ASSIGN_OR_RETURN(state.rounding_lease,
+                      state.pool->lease(Bytes(elements) * element_bytes(DType::kF32),
+                                        MemoryTag::kWorkspace, "rounded factors of products"));
+  state.rounding = {.precision = kernels::bf16_products(),
+                    .scratch = state.rounding_lease.view(DType::kF32, {elements})};
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<RankState>> build_local(World& world, const TrainerOptions& options) {
@@ -35,6 +48,7 @@ Result<std::unique_ptr<RankState>> build_local(World& world, const TrainerOption
   const Plan& plan = *options.plan;
   QD_ASSIGN_OR_RETURN(state->model, Transformer::create(plan.job.model));
   QD_RETURN_IF_ERROR(bind_parameters(*state));
+  QD_RETURN_IF_ERROR(bind_rounding(*state));
   const ActivationArena arena =
       activation_arena(plan.job.model, {plan.micro_batch, plan.job.training.sequence},
                        plan.program.ranks[static_cast<std::size_t>(world.rank().value)]);

@@ -15,6 +15,8 @@ namespace quadrille::internal {
 struct RankState : RankBase {
   std::unique_ptr<Transformer> model;  ///< Its parameter i is `tensors[i]`.
   Activations activations;
+  Lease rounding_lease;
+  kernels::Rounding rounding;  ///< What the job's precision means on this host.
 };
 
 /// The part that one rank can fail in alone: files, model, parameters, activations. No

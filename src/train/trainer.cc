@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "quadrille/kernels/matmul.h"
 #include "train/executor.h"
 #include "train/rank_state.h"
 #include "train/resume.h"
@@ -54,6 +55,22 @@ Result<std::unique_ptr<RankState>> build_together(World& world, const TrainerOpt
   return state;
 }
 
+// Once a run: said by the first rank.
+void report_precision(const RankState& state) {
+  const TrainingSpec& training = state.plan->job.training;
+  if (!state.is_first() || training.precision == Precision::kFp32) return;
+  const bool native = state.rounding.precision == kernels::ProductPrecision::kBf16;
+  state.options.events->record("precision", 0,
+                               Json::object()
+                                   .set("precision", kPrecisionText.text(training.precision))
+                                   .set("products", native ? "bf16" : "fp32 of rounded factors")
+                                   .set("library", kernels::matmul_library()));
+  if (native) return;
+  state.options.log->warning(
+      "training.precision is \"bf16\", but this host has no bf16 products: factors are rounded to "
+      "bf16 and multiplied as fp32, which gives the same losses and is no faster than \"fp32\"");
+}
+
 }  // namespace
 }  // namespace internal
 
@@ -69,6 +86,7 @@ Result<TrainingOutcome> train(World& world, const TrainerOptions& options) {
   const auto initialise = [&state] { return internal::start_anew(*state); };
   QD_ASSIGN_OR_RETURN(const internal::StartPoint start,
                       internal::start_or_resume(*state, initialise));
+  internal::report_precision(*state);
   options.log->info(fmt::format("training {} from step {}", options.plan->job.name, start.step));
   return internal::TrainingLoop(*state, start.step).run();
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "model/model_harness.h"
 #include "quadrille/config/model_shapes.h"
 #include "quadrille/kernels/head_loss.h"
+#include "quadrille/kernels/rounding.h"
 
 namespace quadrille {
 namespace {
@@ -60,6 +62,31 @@ TEST(ActivationShapes, TheHeadHoldsOneChunkOfLogitsAsItsKernelCutsThem) {
         const std::vector<std::int64_t> expected = {kernels::head_loss_chunk(rows, vocab), vocab};
         EXPECT_EQ(shape.shape, expected) << vocab << " x " << rows;
       }
+    }
+  }
+}
+
+/// A product refuses less than it needs (so the model's tests in bf16 hold the blocks to it); here
+/// the head, at rows and vocabularies that are cut into chunks and that are not.
+TEST(ActivationShapes, RoundingScratchServesTheHeadAndTheLargestProductOfABlock) {
+  ModelSpec spec = testing::odd_model();
+  for (const std::int64_t vocab : {1, 11, 256, 50257}) {
+    for (const std::int64_t rows : {1, 15, 64, 8192}) {
+      spec.vocab = vocab;
+      const auto padded = [](std::int64_t elements) {
+        return kernels::rounding_elements(elements);
+      };
+      const std::int64_t h = spec.hidden;
+      const std::int64_t f = spec.ffn;
+      // Forward of the MLP's second half, and the gradient of a weight [F, H] or [H, F].
+      const std::int64_t block =
+          std::max(padded(rows * f) + padded(h * f), padded(rows * f) + padded(rows * h));
+      const std::int64_t qkv = std::max(padded(rows * 3 * h) + padded(3 * h * h),
+                                        padded(rows * 3 * h) + padded(rows * h));
+      const std::int64_t head = kernels::head_loss_rounding(rows, vocab, h);
+      EXPECT_EQ(rounding_scratch(spec, {.micro_batch = 1, .sequence = rows}),
+                std::max({block, qkv, head}))
+          << vocab << " x " << rows;
     }
   }
 }

@@ -68,7 +68,8 @@ inline ReferenceBatch random_batch(const ModelSpec& spec, BatchShape shape,
 
 class ModelHarness {
  public:
-  ModelHarness(const ModelSpec& spec, BatchShape shape)
+  ModelHarness(const ModelSpec& spec, BatchShape shape,
+               kernels::ProductPrecision precision = kernels::ProductPrecision::kFp32)
       : model_(Transformer::create(spec).value()), shape_(shape) {
     for (Parameter& parameter : model_->parameters()) {
       const Shape extents = shape_of(parameter.shape.shape);
@@ -83,6 +84,8 @@ class ModelHarness {
     tokens_ = tensor(DType::kI32, ids);
     targets_ = tensor(DType::kI32, ids);
     loss_ = tensor(DType::kF64, {1});
+    if (precision == kernels::ProductPrecision::kFp32) return;
+    rounding_ = {precision, tensor(DType::kF32, {rounding_scratch(spec, shape)})};
   }
 
   ModelHarness(const ModelHarness&) = delete;
@@ -96,8 +99,8 @@ class ModelHarness {
   [[nodiscard]] const NamedValues& values() const { return values_; }
 
   /// Fresh weights: norms' scales about 1, the rest about 0, large enough that all paths count.
-  void randomise(std::mt19937_64& random) {
-    std::normal_distribution<float> normal(0, 0.4F);
+  void randomise(std::mt19937_64& random, float deviation = 0.4F) {
+    std::normal_distribution<float> normal(0, deviation);
     for (const Parameter& parameter : model_->parameters()) {
       Values values(static_cast<std::size_t>(parameter.shape.elements()));
       const auto centre = static_cast<float>(parameter.shape.initial_constant);
@@ -174,6 +177,7 @@ class ModelHarness {
     context.global_sequences = batch.global_sequences;
     context.training = batch.training;
     context.seed = batch.seed;
+    context.rounding = rounding_;
     context.activation = [this](std::int64_t layer, std::string_view name) {
       const auto found = activations_.find({layer, std::string(name)});
       QD_CHECK_MSG(found != activations_.end(), std::string(name));
@@ -207,6 +211,7 @@ class ModelHarness {
   TensorView tokens_;
   TensorView targets_;
   TensorView loss_;
+  kernels::Rounding rounding_;
   std::vector<int> contributed_;
   NamedValues values_;
 };

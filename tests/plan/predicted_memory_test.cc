@@ -16,13 +16,14 @@ namespace quadrille {
 namespace {
 
 TEST(PredictedMemory, EqualsTheMeasuredPeakOfEachTag) {
-  for (const int ranks : {1, 2, 3}) {
+  const auto expect_equal = [](int ranks, Precision precision) {
     const test::TemporaryFolder folder;
     JobSpec job = test::tiny_job(folder.path());
     job.training.global_batch = 6;
     job.training.micro_batch = 1;
     job.training.steps = 2;
     job.parallel.data = ranks;
+    job.training.precision = precision;
     const auto plan = make_plan(job, {.cores = 2});
     ASSERT_TRUE(plan.has_value()) << plan.error().to_text();
     const RunPaths paths{folder.path() + "/run"};
@@ -36,7 +37,9 @@ TEST(PredictedMemory, EqualsTheMeasuredPeakOfEachTag) {
       EXPECT_EQ(predicted.count(), measured->second.count()) << tag << ", " << ranks << " ranks";
     }
     EXPECT_LE(rows->back().peak, plan->rank_limit);
-  }
+  };
+  for (const int ranks : {1, 2, 3}) expect_equal(ranks, Precision::kFp32);
+  expect_equal(2, Precision::kBf16);
 }
 
 }  // namespace

@@ -89,8 +89,11 @@ struct DataSpec {
   SampleOrder order = SampleOrder::kShuffled;
 };
 
-enum class Precision : std::uint8_t { kFp32 };
-inline constexpr EnumTable<Precision, 1> kPrecisionText{{{{Precision::kFp32, "fp32"}}}};
+/// bf16: matrix products round their factors to bf16 and sum in fp32; all else is fp32, the weights
+/// and the optimizer's moments too.
+enum class Precision : std::uint8_t { kFp32, kBf16 };
+inline constexpr EnumTable<Precision, 2> kPrecisionText{
+    {{{Precision::kFp32, "fp32"}, {Precision::kBf16, "bf16"}}}};
 
 enum class LearningRateSchedule : std::uint8_t { kConstant, kLinear, kCosine, kWsd };
 inline constexpr EnumTable<LearningRateSchedule, 4> kLearningRateScheduleText{

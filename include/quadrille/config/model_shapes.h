@@ -72,6 +72,11 @@ struct BatchShape {
 [[nodiscard]] std::vector<ActivationShape> activation_shapes(const ModelSpec& model,
                                                              BatchShape batch);
 
+/// Elements of scratch that the largest product of one micro-batch takes to round its operands
+/// where products are not fp32 (kernels' rounding.h; a test holds them together); 0
+/// for a program's own model.
+[[nodiscard]] std::int64_t rounding_scratch(const ModelSpec& model, BatchShape batch);
+
 /// FLOPs that count for MFU, forward and backward: 6 per parameter that a matrix product uses, plus
 /// causal attention. A sequence has T(T+1)/2 query-key pairs; scores and values take 2*A*D each,
 /// backward twice that: 3 * 4*A*D * T(T+1)/2 a layer and sequence, so 6*L*A*D*(T+1) a token. Query

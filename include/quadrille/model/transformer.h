@@ -20,6 +20,7 @@
 #include "quadrille/config/job_spec.h"
 #include "quadrille/config/model_shapes.h"
 #include "quadrille/device/device.h"
+#include "quadrille/kernels/rounding.h"
 #include "quadrille/mesh/placement.h"
 
 namespace quadrille {
@@ -44,6 +45,9 @@ struct LayerContext {
       global_sequences;  ///< Global slot (0..B_global-1) of each row, for masks.
   bool training = true;  ///< Dropout and gradients; false for evaluation.
   std::uint64_t seed = 1;
+  /// Of the factors of all matrix products but attention's own; scratch for rounding_scratch's
+  /// elements.
+  kernels::Rounding rounding;
   /// The activation `name` of `layer`, as activation_shapes names it.
   std::function<TensorView(std::int64_t layer, std::string_view name)> activation;
   /// Called when one contribution to parameter `index` is complete.
