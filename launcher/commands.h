@@ -20,7 +20,7 @@ namespace quadrille::launcher {
 
 /// Which job, and what the command line changes in it.
 struct JobOptions {
-  std::string job;
+  std::string job;                ///< A job's file, a run directory, or the name of one in runs/.
   std::vector<std::string> sets;  ///< --set PATH=VALUE, as written.
   std::optional<int> ranks;       ///< --ranks
 };
@@ -51,6 +51,7 @@ int rank_command();
 
 struct GenerateOptions {
   std::string path;
+  bool best = false;  ///< The checkpoint of the best validation loss instead of the newest.
   std::optional<std::string> prompt;
   std::string prompt_file;
   SamplingOptions sampling;
@@ -59,6 +60,7 @@ int generate_command(const GenerateOptions& options);
 
 struct EvaluateOptions {
   std::string path;
+  bool best = false;
   std::vector<std::string> data;
   bool json = false;
 };

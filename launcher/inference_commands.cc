@@ -24,10 +24,11 @@ struct Inference {
   std::unique_ptr<LoadedModel> model;
 };
 
-Result<Inference> load_model(const std::string& path) {
+Result<Inference> load_model(const std::string& path, bool best) {
   QD_ASSIGN_OR_RETURN(const HostTopology topology, read_host_topology());
   QD_RETURN_IF_ERROR(bind_this_thread(share_of_host(topology, Rank{0}, 1)));
-  QD_ASSIGN_OR_RETURN(const Checkpoint checkpoint, resolve_checkpoint(path));
+  QD_ASSIGN_OR_RETURN(const Checkpoint checkpoint,
+                      best ? resolve_best_checkpoint(path) : resolve_checkpoint(path));
   Inference inference;
   inference.device = make_host_device();
   QD_ASSIGN_OR_RETURN(inference.model, LoadedModel::open(checkpoint, *inference.device));
@@ -41,7 +42,7 @@ Result<std::string> read_prompt(const GenerateOptions& options) {
 }
 
 Result<void> run_generate(const GenerateOptions& options) {
-  QD_ASSIGN_OR_RETURN(const Inference inference, load_model(options.path));
+  QD_ASSIGN_OR_RETURN(const Inference inference, load_model(options.path, options.best));
   QD_ASSIGN_OR_RETURN(const std::string prompt, read_prompt(options));
   std::int64_t shown = -1;
   const auto emit = [&](std::int64_t sample, std::string_view text) {
@@ -61,7 +62,7 @@ Result<void> run_generate(const GenerateOptions& options) {
 }
 
 Result<void> run_evaluate(const EvaluateOptions& options) {
-  QD_ASSIGN_OR_RETURN(const Inference inference, load_model(options.path));
+  QD_ASSIGN_OR_RETURN(const Inference inference, load_model(options.path, options.best));
   QD_ASSIGN_OR_RETURN(const LoadedModel::Evaluation found, inference.model->evaluate(options.data));
   if (options.json) {
     Json row = Json::object();

@@ -2,10 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/job.h"
 
+#include <filesystem>
+
+#include "quadrille/base/file.h"
 #include "quadrille/config/job_reader.h"
 #include "quadrille/launch/machine.h"
 
 namespace quadrille::launcher {
+
+std::string run_named_by(const std::string& job) {
+  if (std::filesystem::is_regular_file(job)) return {};
+  for (const std::string& run : {job, "runs/" + job}) {
+    if (path_exists(run + "/job.json")) return run;
+  }
+  return {};
+}
 
 Result<JobSpec> read_job_of(const JobOptions& options) {
   std::vector<Override> overrides;
@@ -17,7 +28,8 @@ Result<JobSpec> read_job_of(const JobOptions& options) {
     // A layout with this many data-parallel ranks, whatever the job's own says.
     overrides.push_back({"parallel", "{\"data\": " + std::to_string(*options.ranks) + "}"});
   }
-  return read_job(options.job, std::move(overrides));
+  const std::string run = run_named_by(options.job);
+  return read_job(run.empty() ? options.job : run + "/job.json", std::move(overrides));
 }
 
 Result<Plan> plan_here(const PlanRequest& request) {

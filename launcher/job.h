@@ -14,6 +14,9 @@
 
 namespace quadrille::launcher {
 
+/// The run directory that JOB names, itself or in runs/; empty where JOB is a job's file.
+[[nodiscard]] std::string run_named_by(const std::string& job);
+
 /// Reads the job with --set and --ranks applied.
 [[nodiscard]] Result<JobSpec> read_job_of(const JobOptions& options);
 

@@ -67,8 +67,10 @@ Result<Prepared> prepare(const LaunchOptions& options) {
     prepared.backend = one_process ? "threads" : "mpi";
   }
   QD_ASSIGN_OR_RETURN(prepared.command, rank_program(job, options));
-  prepared.run_directory =
-      options.run_directory.empty() ? default_run_directory(job.name) : options.run_directory;
+  // A JOB that is a run goes on where it was.
+  prepared.run_directory = run_named_by(options.job.job);
+  if (!options.run_directory.empty()) prepared.run_directory = options.run_directory;
+  if (prepared.run_directory.empty()) prepared.run_directory = default_run_directory(job.name);
   QD_ASSIGN_OR_RETURN(prepared.plan, plan_here({.job = std::move(job),
                                                 .backend = prepared.backend,
                                                 .run_directory = prepared.run_directory}));

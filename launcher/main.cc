@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include "launcher/commands.h"
+#include "launcher/manual.h"
+#include "launcher/terminal.h"
 
 namespace quadrille::launcher {
 namespace {
@@ -26,7 +28,10 @@ CLI::App* add(CLI::App& app, const char* name, const char* what, const char* exa
 }
 
 void add_job_options(CLI::App& command, JobOptions& options) {
-  command.add_option("JOB", options.job, "The job: a JSON file, or a run's job.json")->required();
+  command
+      .add_option("JOB", options.job,
+                  "The job: a JSON file, or a run (its directory, or name in runs/)")
+      ->required();
   command.add_option("--set", options.sets, "Override a value of the job, e.g. training.steps=20")
       ->type_name("PATH=VALUE")
       ->take_all()
@@ -86,6 +91,7 @@ void add_generate(CLI::App& app, GenerateOptions& options, Action& action) {
   command->option_defaults()->always_capture_default();
   command->add_option("RUN_OR_CHECKPOINT", options.path, "A run directory or a checkpoint")
       ->required();
+  command->add_flag("--best", options.best, "The checkpoint of the best validation loss");
   auto* prompt =
       command->add_option("--prompt", options.prompt, "The text to continue")->type_name("TEXT");
   command
@@ -120,6 +126,7 @@ void add_evaluate(CLI::App& app, EvaluateOptions& options, Action& action) {
                           "quadrille evaluate runs/latest --data book.txt --json");
   command->add_option("RUN_OR_CHECKPOINT", options.path, "A run directory or a checkpoint")
       ->required();
+  command->add_flag("--best", options.best, "The checkpoint of the best validation loss");
   command->add_option("--data", options.data, "Text files (default: the job's validation data)")
       ->type_name("PATH");
   command->add_flag("--json", options.json, "Print one JSON object");
@@ -244,6 +251,20 @@ int own_arguments(int argc, char** argv) {
   return static_cast<int>(dashes - argv);
 }
 
+CommandText describe(const CLI::App& command) {
+  CommandText text{command.get_name(), command.get_description(), command.get_footer(), {}, {}};
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string type = option->get_items_expected_max() > 0 ? option->get_type_name() : "";
+    text.options.push_back({option->get_name(option->get_positional(), true),
+                            type.substr(0, type.find(':')),  // what follows are its checks
+                            option->get_description(), option->get_default_str()});
+  }
+  for (const CLI::App* child : command.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!child->get_group().empty()) text.commands.push_back(describe(*child));
+  }
+  return text;
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Quadrille trains transformers in data parallelism, on one machine or many."};
   app.set_version_flag("--version", version_text());
@@ -267,6 +288,23 @@ int run(int argc, char** argv) {
   add_conversions(*add_checkpoint(app, checkpoint, action), convert, action);
   add_data(app, data_prepare, data_inspect, action);
   add_doctor(app, doctor, action);
+  CLI::App* completion =
+      add(app, "completion", "A script that completes commands and options in bash",
+          "source <(quadrille completion)");
+  completion->callback([&] {
+    action = [&app] {
+      print(bash_completion(describe(app)));
+      return 0;
+    };
+  });
+  CLI::App* manual = add(app, "manual", "This program's manual page",
+                         "quadrille manual > quadrille.1 && man ./quadrille.1");
+  manual->callback([&] {
+    action = [&app] {
+      print(manual_page(describe(app)));
+      return 0;
+    };
+  });
   app.add_subcommand("rank", "")->group("")->callback([&] { action = rank_command; });
   const int own = own_arguments(argc, argv);
   if (own < argc) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <limits>
 
 #include "checkpoint/folders.h"
 #include "checkpoint/manifest.h"
@@ -75,6 +76,32 @@ Result<NewestCheckpoint> find_newest_valid(const std::string& directory) {
     newest.skipped.push_back(std::move(listing));
   }
   return newest;
+}
+
+bool ValidationHistory::add(std::int64_t step, double loss) {
+  // A loss that is not a number is never the best.
+  if (loss < best_loss.value_or(std::numeric_limits<double>::infinity())) {
+    *this = {.best_loss = loss, .best_step = step};
+    return true;
+  }
+  ++evaluations_since_best;
+  return false;
+}
+
+Result<Checkpoint> resolve_best_checkpoint(const std::string& path) {
+  QD_ASSIGN_OR_RETURN(const Checkpoint newest, resolve_checkpoint(path));
+  const ValidationHistory& validation = newest.manifest().state.validation;
+  if (!validation.best_loss) {
+    return fail(Code::kNotFound, "\"" + newest.path() + "\" knows of no validation loss");
+  }
+  const std::string directory = std::filesystem::path(newest.path()).parent_path();
+  const std::string best = directory + "/" + internal::step_folder_name(validation.best_step);
+  if (!path_exists(best)) {
+    return fail(Code::kNotFound, fmt::format("the best validation loss was at step {}, whose "
+                                             "checkpoint is not kept (checkpoint.keep_best)",
+                                             validation.best_step));
+  }
+  return Checkpoint::open(best);
 }
 
 Result<Checkpoint> resolve_checkpoint(const std::string& path) {

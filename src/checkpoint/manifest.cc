@@ -30,7 +30,29 @@ Json state_json(const TrainingState& state) {
   json.set("job_hash", state.job_hash).set("plan_hash", state.plan_hash);
   json.set("tokenizer", state.tokenizer);
   json.set("model", state.model).set("job", state.job);
+  const ValidationHistory& validation = state.validation;
+  if (validation.best_loss) {
+    json.set("validation", Json::object()
+                               .set("best_loss", *validation.best_loss)
+                               .set("best_step", validation.best_step)
+                               .set("evaluations_since_best", validation.evaluations_since_best));
+  }
   return json;
+}
+
+/// Absent in a checkpoint of a run that never evaluated.
+Result<ValidationHistory> validation_from(const Json& state) {
+  ValidationHistory history;
+  if (state.find("validation") == nullptr) return history;
+  QD_ASSIGN_OR_RETURN(const Json* json, object_field(state, "validation"));
+  const Json* loss = json->find("best_loss");
+  if (loss == nullptr || !loss->is_number()) {
+    return fail(Code::kCorrupt, "\"validation.best_loss\" is not a number");
+  }
+  history.best_loss = loss->as_number();
+  QD_ASSIGN_OR_RETURN(history.best_step, count_field(*json, "best_step"));
+  QD_ASSIGN_OR_RETURN(history.evaluations_since_best, count_field(*json, "evaluations_since_best"));
+  return history;
 }
 
 Result<TrainingState> state_from(const Json& json) {
@@ -45,6 +67,7 @@ Result<TrainingState> state_from(const Json& json) {
     if (value == nullptr) return fail(Code::kCorrupt, fmt::format("\"{}\" is missing", key));
     *target = *value;
   }
+  QD_ASSIGN_OR_RETURN(state.validation, validation_from(json));
   return state;
 }
 

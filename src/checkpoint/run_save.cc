@@ -9,15 +9,18 @@
 namespace quadrille::internal {
 namespace {
 
-/// Removes sound checkpoints beyond the newest `keep`. Damaged ones neither count nor go: they are
-/// what someone will want to look at, and the last sound one must stay.
-Result<void> prune(const SaverOptions& options, std::int64_t saved_step) {
+/// Removes sound checkpoints beyond the newest `keep` and the best. Damaged ones neither count nor
+/// go: they are what someone will want to look at, and the last sound one must stay.
+Result<void> prune(const SaverOptions& options, const TrainingState& saved) {
   QD_ASSIGN_OR_RETURN(const std::vector<StepFolder> folders, step_folders(options.directory));
   std::int64_t sound = 0;
   for (std::size_t i = folders.size(); i-- > 0;) {
     if (!Checkpoint::open(folders[i].path)) continue;
     ++sound;
-    if (sound <= options.keep || folders[i].step == saved_step) continue;
+    if (sound <= options.keep || folders[i].step == saved.step) continue;
+    const ValidationHistory& validation = saved.validation;
+    if (options.keep_best && validation.best_loss && folders[i].step == validation.best_step)
+      continue;
     QD_RETURN_IF_ERROR(remove_step(options.directory, folders[i]));
   }
   return {};
@@ -37,11 +40,11 @@ void record_outcome(const SaverOptions& options, const SaveOutcome& outcome) {
                          options.rank.value, std::move(fields));
 }
 
-void prune_and_record(const SaverOptions& options, std::int64_t saved_step) {
-  const auto pruned = prune(options, saved_step);
+void prune_and_record(const SaverOptions& options, const TrainingState& saved) {
+  const auto pruned = prune(options, saved);
   if (pruned || options.events == nullptr) return;
   Json fields = Json::object();
-  fields.set("step", saved_step).set("error", pruned.error().to_text());
+  fields.set("step", saved.step).set("error", pruned.error().to_text());
   options.events->record("checkpoint_prune_failed", options.rank.value, std::move(fields));
 }
 
@@ -67,7 +70,7 @@ SaveOutcome run_save(const SaveTask& task) {
   if (options.rank.value != 0) return outcome;
   if (outcome.error) (void)remove_tree(task.partial_path());  // else the next run does it
   record_outcome(options, outcome);
-  if (!outcome.error) prune_and_record(options, task.state.step);
+  if (!outcome.error) prune_and_record(options, task.state);
   return outcome;
 }
 

@@ -238,7 +238,9 @@ void add_optimizer(std::vector<JobField>& fields) {
         "optimizer steps", "", "Steps between evaluations; 0 is never."},
        {"training.evaluate_batches",
         IntegerKind{at<kTraining, &T::evaluate_batches>, 1, kMostBatch}, "global batches", "",
-        "Batches of the validation text, from its start, in one evaluation."}});
+        "Batches of the validation text, from its start, in one evaluation."},
+       {"training.patience", IntegerKind{at<kTraining, &T::patience>, 0, kMostSteps}, "evaluations", "",
+        "The run ends when this many evaluations in a row were not the best; 0 is never."}});
 }
 
 void add_machine(std::vector<JobField>& fields) {
@@ -276,6 +278,8 @@ void add_output(std::vector<JobField>& fields) {
         "optimizer steps", "", "Steps between checkpoints; 0 is only at the end."},
        {"checkpoint.keep", IntegerKind{at<kCheckpoint, &C::keep>, 1, 1'000'000}, "checkpoints", "",
         "Newest ones that stay."},
+       {"checkpoint.keep_best", BoolKind{at<kCheckpoint, &C::keep_best>}, "", "",
+        "The one of the best validation loss stays besides."},
        {"checkpoint.directory", PathKind{at<kCheckpoint, &C::directory>}, "",
         "`checkpoints` in the run directory", "Where they are written."},
        {"checkpoint.asynchronous", BoolKind{at<kCheckpoint, &C::asynchronous>}, "", "",

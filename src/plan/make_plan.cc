@@ -37,7 +37,8 @@ std::int64_t checkpoints_at_once(const JobSpec& job) {
   const std::int64_t every = job.checkpoint.every;
   const std::int64_t steps = std::max<std::int64_t>(job.training.steps, 1);
   const std::int64_t made = every == 0 ? 1 : (steps + every - 1) / every;
-  return std::min(made, job.checkpoint.keep + 1);
+  const bool has_best = job.checkpoint.keep_best && job.training.evaluate_every > 0;
+  return std::min(made, job.checkpoint.keep + 1) + (has_best ? 1 : 0);
 }
 
 Result<void> check_disk(const JobSpec& job, const MachineFacts& machine, Bytes checkpoint) {

@@ -198,7 +198,7 @@ Result<void> CustomTrainer::State::start() {
                       }));
   options.log->info(fmt::format("training {} from step {}", plan->job.name, point.step));
   loader.emplace(*this);
-  boundary.emplace(*this, point.step);
+  boundary.emplace(*this, point);
   QD_RETURN_IF_ERROR(boundary->open());
   stage = Stage::kBetweenSteps;
   return {};
@@ -318,7 +318,7 @@ Result<bool> CustomTrainer::begin_step() {
   State& state = *state_;
   QD_RETURN_IF_ERROR(state.expect(Stage::kBetweenSteps, "begin_step()"));
   const std::int64_t done = state.boundary->steps_done();
-  if (state.boundary->stopped() || done >= state.plan->job.training.steps) {
+  if (!state.boundary->goes_on()) {
     state.stage = Stage::kOver;
     return false;
   }

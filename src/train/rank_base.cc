@@ -122,6 +122,7 @@ Result<void> bind_training(RankBase& base, std::span<const int> backward_order) 
       base.saver, CheckpointSaver::create(
                       {.directory = checkpoint_directory(*base.plan, base.options.run_directory),
                        .keep = checkpoint.keep,
+                       .keep_best = checkpoint.keep_best,
                        .asynchronous = checkpoint.asynchronous,
                        .rank = base.world->rank(),
                        .ranks = base.world->size(),

@@ -94,7 +94,7 @@ Result<StartPoint> load(RankBase& base, const std::string& path) {
         "resumed", 0,
         Json::object().set("path", path).set("step", saved.step).set("same_job", same_job));
   }
-  return StartPoint{.step = saved.step};
+  return StartPoint{.step = saved.step, .validation = saved.validation};
 }
 
 }  // namespace

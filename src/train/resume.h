@@ -15,6 +15,7 @@ namespace quadrille::internal {
 
 struct StartPoint {
   std::int64_t step = 0;  ///< Optimizer steps already done.
+  ValidationHistory validation;
 };
 
 /// Loads values and moments, or calls `initialise` where the run starts anew. Collective.

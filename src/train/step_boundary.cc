@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "train/resume.h"
-
 namespace quadrille::internal {
 namespace {
 
@@ -15,8 +13,20 @@ bool is_due(std::int64_t every, std::int64_t step, std::int64_t last) {
 
 }  // namespace
 
-StepBoundary::StepBoundary(RankBase& base, std::int64_t start) : base_(base), start_(start) {
-  outcome_.steps_done = start;
+StepBoundary::StepBoundary(RankBase& base, const StartPoint& start)
+    : base_(base), start_(start.step), validation_(start.validation) {
+  outcome_.steps_done = start.step;
+  outcome_.ended_early = patience_is_over();
+}
+
+bool StepBoundary::patience_is_over() const {
+  const std::int64_t patience = base_.plan->job.training.patience;
+  return patience > 0 && validation_.evaluations_since_best >= patience;
+}
+
+bool StepBoundary::goes_on() const {
+  return outcome_.steps_done < base_.plan->job.training.steps && !outcome_.stopped &&
+         !outcome_.ended_early;
 }
 
 Result<void> StepBoundary::open() {
@@ -43,11 +53,14 @@ Result<void> StepBoundary::evaluate(StepRecord& record,
   QD_ASSIGN_OR_RETURN(const double found, loss());
   record.validation_loss = found;
   outcome_.last_validation_loss = found;
+  const bool is_best = validation_.add(record.step, found);
+  outcome_.ended_early = patience_is_over();
   if (base_.is_first()) {
     base_.options.events->record("evaluated", 0,
                                  Json::object()
                                      .set("step", record.step)
                                      .set("validation_loss", found)
+                                     .set("best", is_best)
                                      .set("seconds", (monotonic_now() - begin).count()));
   }
   return {};
@@ -58,7 +71,9 @@ Result<void> StepBoundary::complete(const StepRecord& record) {
   outcome_.last_loss = record.loss;
   append(record);
   const JobSpec& job = base_.plan->job;
-  if (is_due(job.checkpoint.every, record.step, job.training.steps)) {
+  const bool is_best =
+      job.checkpoint.keep_best && record.validation_loss && validation_.best_step == record.step;
+  if (is_best || is_due(job.checkpoint.every, record.step, job.training.steps)) {
     QD_RETURN_IF_ERROR(save(record.step));
   }
   return agree_to_go_on();
@@ -103,7 +118,9 @@ void StepBoundary::append(const StepRecord& record) {
 
 Result<void> StepBoundary::save(std::int64_t step) {
   saved_step_ = step;
-  auto saved = base_.saver->save(training_state(*base_.plan, step));
+  TrainingState state = training_state(*base_.plan, step);
+  state.validation = validation_;
+  auto saved = base_.saver->save(state);
   if (!saved) base_.options.log->warning("checkpoint: " + saved.error().to_text());
   report(base_.saver->poll());
   return {};
@@ -128,7 +145,7 @@ Result<void> StepBoundary::agree_to_go_on() {
   const bool stop = base_.options.stop != nullptr && base_.options.stop->stop_requested();
   QD_ASSIGN_OR_RETURN(const Agreement agreement, base_.world->agree({.stop = stop}));
   if (agreement.error) return fail(*agreement.error);
-  outcome_.stopped = agreement.stop && outcome_.steps_done < base_.plan->job.training.steps;
+  outcome_.stopped = agreement.stop && goes_on();
   return {};
 }
 

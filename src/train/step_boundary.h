@@ -12,13 +12,14 @@
 
 #include "quadrille/observe/run_record.h"
 #include "train/rank_base.h"
+#include "train/resume.h"
 
 namespace quadrille::internal {
 
 class StepBoundary {
  public:
-  /// `start` steps are done already. `base` outlives this.
-  StepBoundary(RankBase& base, std::int64_t start);
+  /// `base` outlives this.
+  StepBoundary(RankBase& base, const StartPoint& start);
 
   /// Opens the run's metrics, cut to the start. Errors: why rank 0 cannot write them.
   [[nodiscard]] Result<void> open();
@@ -38,11 +39,13 @@ class StepBoundary {
   /// not. Collective.
   [[nodiscard]] Result<TrainingOutcome> finish();
 
-  /// All ranks agreed to stop before the last step.
-  [[nodiscard]] bool stopped() const { return outcome_.stopped; }
+  /// Another step is to be trained: the last one is not done, nobody asked to stop and the
+  /// validation loss still improves.
+  [[nodiscard]] bool goes_on() const;
   [[nodiscard]] std::int64_t steps_done() const { return outcome_.steps_done; }
 
  private:
+  [[nodiscard]] bool patience_is_over() const;
   void append(const StepRecord& record);
   [[nodiscard]] Result<void> save(std::int64_t step);
   void report(const std::vector<SaveOutcome>& outcomes);
@@ -50,6 +53,7 @@ class StepBoundary {
 
   RankBase& base_;
   std::int64_t start_;
+  ValidationHistory validation_;
   std::int64_t saved_step_ = -1;
   std::optional<Error> last_save_error_;
   std::optional<MetricsWriter> metrics_;

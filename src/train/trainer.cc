@@ -19,15 +19,12 @@ namespace {
 // The loop of one rank from `start` on.
 class TrainingLoop {
  public:
-  TrainingLoop(RankState& state, std::int64_t start)
+  TrainingLoop(RankState& state, const StartPoint& start)
       : state_(state), executor_(state), boundary_(state, start) {}
 
   Result<TrainingOutcome> run() {
     QD_RETURN_IF_ERROR(boundary_.open());
-    const std::int64_t steps = state_.plan->job.training.steps;
-    while (boundary_.steps_done() < steps && !boundary_.stopped()) {
-      QD_RETURN_IF_ERROR(one_step(boundary_.steps_done() + 1));
-    }
+    while (boundary_.goes_on()) QD_RETURN_IF_ERROR(one_step(boundary_.steps_done() + 1));
     return boundary_.finish();
   }
 
@@ -88,7 +85,7 @@ Result<TrainingOutcome> train(World& world, const TrainerOptions& options) {
                       internal::start_or_resume(*state, initialise));
   internal::report_precision(*state);
   options.log->info(fmt::format("training {} from step {}", options.plan->job.name, start.step));
-  return internal::TrainingLoop(*state, start.step).run();
+  return internal::TrainingLoop(*state, start).run();
 }
 
 }  // namespace quadrille

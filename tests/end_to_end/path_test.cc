@@ -142,6 +142,25 @@ TEST_F(WholePath, DoctorFindsThatThisMachineCanTrain) {
   EXPECT_TRUE(findings->bool_or("well", false));
 }
 
+TEST_F(WholePath, ARunIsGoneOnWithByItsName) {
+  train("runs/named", {"--set", "training.steps=10"});
+  const CommandResult more = quadrille({"launch", "named", "--set", "training.steps=20"});
+  ASSERT_EQ(more.exit_code, 0) << more.output << more.errors;
+  EXPECT_EQ(steps_in("runs/named"), 20U);
+  EXPECT_EQ(quadrille({"evaluate", "runs/named", "--best"}).exit_code, 0);
+}
+
+TEST_F(WholePath, ManualAndCompletionNameEveryCommand) {
+  const std::string manual = quadrille({"manual"}).output;
+  const std::string completion = quadrille({"completion"}).output;
+  for (const std::string command :
+       {"plan", "launch", "evaluate", "generate", "checkpoint", "doctor"}) {
+    EXPECT_THAT(manual, HasSubstr(".SS " + command));
+    EXPECT_THAT(completion, HasSubstr("    " + command + ") words="));
+  }
+  EXPECT_EQ(run_command({"bash", "-n"}, {}, completion).exit_code, 0);
+}
+
 TEST_F(WholePath, EveryCommandHasHelpWithAnExample) {
   for (const std::string command :
        {"plan", "launch", "evaluate", "generate", "checkpoint", "data", "doctor"}) {

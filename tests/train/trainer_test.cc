@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "quadrille/checkpoint/checkpoint.h"
 #include "support/tiny_run.h"
@@ -136,6 +137,38 @@ TEST_F(TrainerTest, AStopRequestSavesAtTheNextStepBoundary) {
   const auto checkpoint = resolve_checkpoint(folder("run"));
   ASSERT_TRUE(checkpoint) << checkpoint.error().to_text();
   EXPECT_EQ(checkpoint->manifest().state.step, 1);
+}
+
+TEST_F(TrainerTest, KeepsTheBestCheckpointAndEndsWhenPatienceIsOver) {
+  JobSpec job = tiny_job(scratch_.path());
+  job.training.steps = 400;
+  job.training.learning_rate = 0.1;  // far too much: the loss soon gets worse again
+  job.training.schedule = LearningRateSchedule::kConstant;
+  job.training.evaluate_every = 2;
+  job.training.patience = 3;
+  job.checkpoint.keep = 1;
+  const auto outcome = run_tiny(job, {.run_directory = folder("run")});
+  ASSERT_TRUE(outcome) << outcome.error().to_text();
+  EXPECT_TRUE(outcome->ended_early);
+  EXPECT_FALSE(outcome->stopped);
+  const auto records = read_metrics(folder("run") + "/metrics.jsonl");
+  ASSERT_TRUE(records);
+  std::int64_t best_step = 0;
+  double best = std::numeric_limits<double>::infinity();
+  for (const StepRecord& record : *records) {
+    if (record.validation_loss && *record.validation_loss < best) {
+      best = *record.validation_loss;
+      best_step = record.step;
+    }
+  }
+  EXPECT_EQ(outcome->steps_done, best_step + 3 * 2);  // three evaluations later, every second step
+  const auto kept = resolve_best_checkpoint(folder("run"));
+  ASSERT_TRUE(kept) << kept.error().to_text();
+  EXPECT_EQ(kept->manifest().state.step, best_step);
+  // A second launch finds that patience is over and trains no more.
+  const auto again = run_tiny(job, {.run_directory = folder("run"), .resume = ResumePolicy::kAuto});
+  ASSERT_TRUE(again) << again.error().to_text();
+  EXPECT_EQ(again->steps_done, outcome->steps_done);
 }
 
 TEST_F(TrainerTest, ACheckpointOfAnotherModelIsRefusedByName) {

@@ -37,6 +37,16 @@ struct CheckpointTensor {
   TensorView view;
 };
 
+/// What the run's evaluations have found so far, for early stopping and for the best checkpoint.
+struct ValidationHistory {
+  std::optional<double> best_loss;          ///< Nothing before the first evaluation.
+  std::int64_t best_step = 0;               ///< Step of the best loss.
+  std::int64_t evaluations_since_best = 0;  ///< Later evaluations that were not better.
+
+  /// Takes up an evaluation; true where it is the best so far.
+  bool add(std::int64_t step, double loss);
+};
+
 /// Where training stands; everything that is not a tensor.
 struct TrainingState {
   std::int64_t step = 0;  ///< Optimizer steps done.
@@ -46,11 +56,13 @@ struct TrainingState {
   Json model;  ///< The job's `model` object, to rebuild it for inference.
   Json job;    ///< The whole effective job.
   std::string tokenizer;
+  ValidationHistory validation;
 };
 
 struct SaverOptions {
   std::string directory;
   std::int64_t keep = 3;
+  bool keep_best = true;  ///< The state of the best validation loss stays beside the newest.
   bool asynchronous = true;
   Rank rank;
   int ranks = 1;
@@ -181,5 +193,9 @@ struct NewestCheckpoint {
 /// `path` may be a checkpoint, a checkpoint directory or a run directory: the newest valid one
 /// there. Errors: kNotFound (nothing there), kCorrupt (only damaged ones, each with its reason).
 [[nodiscard]] Result<Checkpoint> resolve_checkpoint(const std::string& path);
+
+/// The one of the best validation loss that the newest valid checkpoint of `path` knows of. Errors:
+/// also kNotFound where the run never evaluated or that checkpoint is not kept.
+[[nodiscard]] Result<Checkpoint> resolve_best_checkpoint(const std::string& path);
 
 }  // namespace quadrille

@@ -120,6 +120,7 @@ struct TrainingSpec {
   double weight_decay = 0.1;
   double clip = 1.0;                ///< Global gradient norm; 0 is off.
   std::int64_t evaluate_every = 0;  ///< Steps; 0 is never. The last step evaluates if this is set.
+  std::int64_t patience = 0;  ///< Evaluations without a new best loss that end the run; 0: never.
   std::int64_t evaluate_batches = 8;  ///< Global batches of the validation stream, from its start.
 
   [[nodiscard]] std::int64_t tokens_per_step() const { return global_batch * sequence; }
@@ -142,6 +143,7 @@ struct CommunicationSpec {
 
 struct CheckpointSpec {
   std::int64_t every = 0;  ///< Steps; 0: only at the end.
+  bool keep_best = true;    ///< The one of the best validation loss stays as well.
   std::int64_t keep = 3;   ///< Newest valid ones that stay.
   std::string directory;   ///< Empty: <run directory>/checkpoints.
   bool asynchronous = true;
