@@ -160,8 +160,9 @@ Result<ExportOutcome> write_folder(const Checkpoint& checkpoint, const JobSpec& 
     QD_RETURN_IF_ERROR(write_shard(checkpoint, shards[i], partial + "/" + outcome.files.back()));
   }
   if (shards.size() > 1) QD_RETURN_IF_ERROR(write_index(shards, partial));
-  QD_ASSIGN_OR_RETURN(outcome.tokenizer_files, internal::copy_tokenizer_files(
-                                                   checkpoint.manifest().state.tokenizer, partial));
+  const auto folders =
+      internal::tokenizer_folders(checkpoint.path(), checkpoint.manifest().state.tokenizer);
+  QD_ASSIGN_OR_RETURN(outcome.tokenizer_files, internal::copy_tokenizer_files(folders, partial));
   QD_RETURN_IF_ERROR(
       write_file_atomically(partial + "/" + std::string(internal::kHuggingFaceConfig),
                             write_json(hugging_face_config(job.model), 2) + "\n"));

@@ -11,6 +11,7 @@
 #include "checkpoint/hugging_face_layout.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/tokenizer_files.h"
+#include "quadrille/base/check.h"
 #include "quadrille/base/file.h"
 #include "quadrille/base/hash.h"
 #include "quadrille/base/units.h"
@@ -76,6 +77,17 @@ Result<void> write_checkpoint(const HuggingFaceFolder& source, const JobSpec& jo
   return sync_folder(partial);
 }
 
+/// Beside the checkpoint, so that it does not need the folder any more.
+Result<void> keep_tokenizer(const JobSpec& job, const std::string& folder,
+                            const std::string& directory) {
+  if (job.data.tokenizer == internal::kByteTokenizer) return {};
+  const std::string target = directory + "/" + std::string(internal::kTokenizerFolder);
+  QD_RETURN_IF_ERROR(make_folders(target));
+  QD_ASSIGN_OR_RETURN(const auto copied, internal::copy_tokenizer_files({folder}, target));
+  QD_CHECK(!copied.empty());
+  return {};
+}
+
 }  // namespace
 
 Result<std::string> import_hugging_face(const std::string& folder, const std::string& directory) {
@@ -92,6 +104,7 @@ Result<std::string> import_hugging_face(const std::string& folder, const std::st
   QD_RETURN_IF_ERROR(remove_tree(partial));
   QD_RETURN_IF_ERROR(make_folders(partial));
   Result<void> done = write_checkpoint(source, job, partial);
+  if (done) done = keep_tokenizer(job, source_path, directory);
   if (done) done = internal::commit_folder(directory, partial, 0);
   if (done) return target;
   (void)remove_tree(partial);
