@@ -165,7 +165,7 @@ class JobChecker {
     }
     const std::int64_t micro_batch = std::max<std::int64_t>(training_.micro_batch, 1);
     const std::int64_t widest =
-        std::max({model_.query_columns() + 2 * model_.kv_columns(), 2 * model_.ffn, model_.vocab});
+        std::max({model_.qkv_columns() + model_.query_columns(), 2 * model_.ffn, model_.vocab});
     // About ten activations of a layer, and slack for what a planner adds up.
     if (!product({model_.layers, micro_batch, training_.sequence, widest, 4 * 64})) {
       findings_.report("training.micro_batch", "the activations' bytes do not fit into 64 bits",

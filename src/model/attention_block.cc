@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/attention_block.h"
 
+#include "model/parameter_names.h"
 #include "quadrille/kernels/attention.h"
 #include "quadrille/kernels/pointwise.h"
 
@@ -10,16 +11,10 @@ namespace quadrille::internal {
 AttentionBlock::AttentionBlock(const ModelSpec& spec, std::int64_t layer,
                                std::span<const Parameter> parameters)
     : layer_(layer),
-      heads_(spec.heads),
-      norm_(spec, parameters, block_prefix(layer) + "ln_1"),
-      qkv_(parameters, block_prefix(layer) + "attn.c_attn", spec.bias),
-      projection_(parameters, block_prefix(layer) + "attn.c_proj", spec.bias),
-      dropout_(spec, block_prefix(layer) + "attn.dropout") {}
-
-Norm::Statistics AttentionBlock::statistics(const LayerContext& context) const {
-  return {.mean = context.activation(layer_, "ln_1.mean"),
-          .rstd = context.activation(layer_, "ln_1.rstd")};
-}
+      norm_(spec, parameters, block_names(spec, layer).attention_norm),
+      qkv_(make_attention_projections(spec, layer, parameters)),
+      projection_(parameters, block_names(spec, layer).attention_output, spec.bias),
+      dropout_(spec, site_prefix(layer) + "attn.dropout") {}
 
 Result<void> AttentionBlock::forward(LayerContext& context, const TensorView& x) const {
   Stream& stream = *context.stream;
@@ -27,8 +22,8 @@ Result<void> AttentionBlock::forward(LayerContext& context, const TensorView& x)
   const TensorView qkv = context.activation(layer_, "qkv");
   const TensorView attention = context.activation(layer_, "attention");
   norm_.forward(stream, x, branch, statistics(context));
-  qkv_.forward(context, branch, qkv);
-  kernels::attention_forward(stream, {.input = kernels::packed_attention_input(qkv, heads_, heads_),
+  qkv_->forward(context, branch, qkv);
+  kernels::attention_forward(stream, {.input = qkv_->arrange(qkv),
                                       .out = attention,
                                       .log_sum_exp = context.activation(layer_, "log_sum_exp")});
   projection_.forward(context, attention, branch);
@@ -40,26 +35,27 @@ Result<void> AttentionBlock::backward(LayerContext& context, const TensorView& x
                                       const TensorView& dmiddle) const {
   Stream& stream = *context.stream;
   const TensorView attention = context.activation(layer_, "attention");
+  const TensorView qkv = context.activation(layer_, "qkv");
+  // `wide` holds the gradient of qkv and, after it, that of the attention's output.
+  const TensorView wide = context.activation(layer_, "wide");
+  const TensorView dqkv = front_of(wide, qkv.shape());
+  const TensorView dattention =
+      wide.flat(qkv.elements(), attention.elements()).reshape(attention.shape());
   const TensorView dprojected =
       dropout_.backward(context, dmiddle, context.activation(layer_, "narrow"));
   QD_RETURN_IF_ERROR(projection_.add_gradients(context, attention, dprojected));
-  // The gradient of the layer's input is not due before the end, so its place serves until then.
-  const TensorView dattention = context.activation(layer_, "gradient");
   projection_.input_gradient(context, dprojected, dattention);
-  const TensorView qkv = context.activation(layer_, "qkv");
-  const TensorView dqkv =
-      context.activation(layer_, "wide").flat(0, qkv.elements()).reshape(qkv.shape());
-  kernels::attention_backward(stream,
-                              {.input = kernels::packed_attention_input(qkv, heads_, heads_),
-                               .out = attention,
-                               .log_sum_exp = context.activation(layer_, "log_sum_exp"),
-                               .dout = dattention,
-                               .delta = context.activation(layer_, "delta"),
-                               .gradient = kernels::packed_attention_input(dqkv, heads_, heads_)});
+  kernels::attention_backward(stream, {.input = qkv_->arrange(qkv),
+                                       .out = attention,
+                                       .log_sum_exp = context.activation(layer_, "log_sum_exp"),
+                                       .dout = dattention,
+                                       .delta = context.activation(layer_, "delta"),
+                                       .gradient = qkv_->arrange(dqkv)});
+  qkv_->backward_positions(stream, dqkv);
   const TensorView narrow = context.activation(layer_, "narrow");
   norm_.forward(stream, x, narrow, statistics(context));
-  QD_RETURN_IF_ERROR(qkv_.add_gradients(context, narrow, dqkv));
-  qkv_.input_gradient(context, dqkv, narrow);
+  QD_RETURN_IF_ERROR(qkv_->add_gradients(context, narrow, dqkv));
+  qkv_->input_gradient(context, dqkv, narrow);
   return norm_backward(context, x, dmiddle);
 }
 
@@ -77,20 +73,19 @@ Result<void> AttentionBlock::norm_backward(LayerContext& context, const TensorVi
 void AttentionBlock::decode(const DecodeBuffers& buffers) const {
   Stream& stream = *buffers.stream;
   norm_.forward(stream, buffers.x, buffers.branch, buffers.norm);
-  qkv_.decode(stream, buffers.branch, buffers.qkv);
-  kernels::attention_cached(stream,
-                            {.input = kernels::packed_attention_input(buffers.qkv, heads_, heads_),
-                             .past = buffers.past,
-                             .key_cache = buffers.key_cache,
-                             .value_cache = buffers.value_cache,
-                             .out = buffers.attention});
+  qkv_->decode(stream, buffers.branch, buffers.qkv, buffers.past);
+  kernels::attention_cached(stream, {.input = qkv_->arrange(buffers.qkv),
+                                     .past = buffers.past,
+                                     .key_cache = buffers.key_cache,
+                                     .value_cache = buffers.value_cache,
+                                     .out = buffers.attention});
   projection_.decode(stream, buffers.attention, buffers.branch);
   kernels::add(stream, buffers.branch, buffers.x);
 }
 
 void AttentionBlock::append_order(std::vector<int>& order) const {
   projection_.append_order(order);
-  qkv_.append_order(order);
+  qkv_->append_order(order);
   norm_.append_order(order);
 }
 

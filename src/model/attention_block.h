@@ -5,9 +5,11 @@
 // The first half of a transformer block: middle = x + dropout(proj(attention(qkv(norm(x))))).
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "model/attention_projections.h"
 #include "model/decode_buffers.h"
 #include "model/dropout_site.h"
 #include "model/linear.h"
@@ -30,14 +32,15 @@ class AttentionBlock {
   void append_order(std::vector<int>& order) const;
 
  private:
-  [[nodiscard]] Norm::Statistics statistics(const LayerContext& context) const;
+  [[nodiscard]] Norm::Statistics statistics(const LayerContext& context) const {
+    return norm_.statistics(context, layer_, "attention_norm");
+  }
   [[nodiscard]] Result<void> norm_backward(LayerContext& context, const TensorView& x,
                                            const TensorView& dmiddle) const;
 
   std::int64_t layer_;
-  std::int64_t heads_;
   Norm norm_;
-  Linear qkv_;
+  std::unique_ptr<AttentionProjections> qkv_;
   Linear projection_;
   DropoutSite dropout_;
 };

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One transformer block with norms before its two branches (GPT-2). Source: Radford et al. 2019,
-// "Language models are unsupervised multitask learners", section 2.3.
+// One transformer block with norms before its two branches. What the families do differently is in
+// exchangeable parts: Norm, AttentionProjections and Expansion. Source: Radford et al. 2019,
+// "Language models are unsupervised multitask learners", section 2.3; Touvron et al. 2023, "LLaMA",
+// section 2.2.
 
 #include <cstdint>
 #include <span>

@@ -16,13 +16,13 @@ struct DecodeBuffers {
   std::int64_t past = 0;   ///< Positions that the caches hold already.
   TensorView x;            ///< [B, n, H] the residual stream, updated in place.
   TensorView branch;       ///< [B, n, H]
-  TensorView attention;    ///< [B, n, H]
-  TensorView qkv;          ///< [B, n, 3H]
-  TensorView fc;           ///< [B, n, F]
-  TensorView gelu;         ///< [B, n, F]
+  TensorView attention;    ///< [B, n, A*D]
+  TensorView qkv;          ///< [B, n, (A + 2K) * D]
+  TensorView expanded;     ///< [B, n, F], or 2F with a gate
+  TensorView activated;    ///< [B, n, F]
   Norm::Statistics norm;   ///< [N] each
-  TensorView key_cache;    ///< [B, capacity, H] of this block
-  TensorView value_cache;  ///< [B, capacity, H] of this block
+  TensorView key_cache;    ///< [B, capacity, K*D] of this block
+  TensorView value_cache;  ///< [B, capacity, K*D] of this block
 };
 
 }  // namespace quadrille::internal

@@ -49,22 +49,22 @@ struct Decoder::State {
   [[nodiscard]] std::vector<Shape> activation_shapes() const {
     const std::int64_t rows = options.batch * options.most_new;
     const std::int64_t h = spec.hidden;
-    return {{rows},            // tokens
-            {rows, h},         // x
-            {rows, h},         // branch
-            {rows, h},         // attention
-            {rows, 3 * h},     // qkv
-            {rows, spec.ffn},  // fc
-            {rows, spec.ffn},  // gelu
-            {rows},            // mean
-            {rows},            // rstd
+    return {{rows},                           // tokens
+            {rows, h},                        // x
+            {rows, h},                        // branch
+            {rows, spec.query_columns()},     // attention
+            {rows, spec.qkv_columns()},       // qkv
+            {rows, spec.expanded_columns()},  // expanded
+            {rows, spec.ffn},                 // activated
+            {rows},                           // mean
+            {rows},                           // rstd
             {options.batch, h},
             {options.batch, h},
             {options.batch, spec.vocab}};
   }
 
   Result<void> lease_memory() {
-    const Shape cache = {options.batch, options.capacity, spec.hidden};
+    const Shape cache = {options.batch, options.capacity, spec.kv_columns()};
     Carver caches;
     for (std::int64_t i = 0; i < 2 * spec.layers; ++i) caches.reserve(cache);
     QD_ASSIGN_OR_RETURN(cache_lease,
@@ -94,8 +94,8 @@ struct Decoder::State {
     most.branch = views[2];
     most.attention = views[3];
     most.qkv = views[4];
-    most.fc = views[5];
-    most.gelu = views[6];
+    most.expanded = views[5];
+    most.activated = views[6];
     most.norm = {.mean = views[7], .rstd = views[8]};
     last = views[9];
     last_normed = views[10];
@@ -115,8 +115,8 @@ struct Decoder::State {
     buffers.branch = part(most.branch);
     buffers.attention = part(most.attention);
     buffers.qkv = part(most.qkv);
-    buffers.fc = part(most.fc);
-    buffers.gelu = part(most.gelu);
+    buffers.expanded = part(most.expanded);
+    buffers.activated = part(most.activated);
     buffers.norm = {.mean = most.norm.mean.rows(0, rows), .rstd = most.norm.rstd.rows(0, rows)};
     return buffers;
   }
@@ -158,8 +158,8 @@ struct Decoder::State {
   internal::HeadLayer head;
   Lease cache_lease;
   Lease activation_lease;
-  std::vector<TensorView> key_caches;    ///< By block: [batch, capacity, H].
-  std::vector<TensorView> value_caches;  ///< By block: [batch, capacity, H].
+  std::vector<TensorView> key_caches;    ///< By block: [batch, capacity, K*D].
+  std::vector<TensorView> value_caches;  ///< By block: [batch, capacity, K*D].
   TensorView tokens;                     ///< [batch * most_new] int32
   internal::DecodeBuffers most;          ///< For batch * most_new rows.
   TensorView last;                       ///< [batch, H]

@@ -2,14 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/embedding_layer.h"
 
+#include "model/parameter_names.h"
 #include "quadrille/kernels/embedding.h"
 
 namespace quadrille::internal {
 
 EmbeddingLayer::EmbeddingLayer(const ModelSpec& spec, std::span<const Parameter> parameters)
-    : tokens_(parameters, "wte.weight"),
-      positions_(parameters, "wpe.weight"),
-      dropout_(spec, "embedding.dropout") {}
+    : tokens_(parameters, token_embedding_name(spec)), dropout_(spec, "embedding.dropout") {
+  if (has_learned_positions(spec)) positions_ = ParameterRef(parameters, "wpe.weight");
+}
 
 Result<void> EmbeddingLayer::forward(LayerContext& context) const {
   const TensorView out = context.activation(0, "output");
@@ -31,7 +32,9 @@ Result<void> EmbeddingLayer::backward(LayerContext& context) const {
 }
 
 std::vector<int> EmbeddingLayer::backward_order() const {
-  return {tokens_.index(), positions_.index()};
+  std::vector<int> order{tokens_.index()};
+  if (positions_.exists()) order.push_back(positions_.index());
+  return order;
 }
 
 void EmbeddingLayer::decode(Stream& stream, const TensorView& tokens, std::int64_t first_position,

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Layer 0: token plus position embedding, then dropout.
+// Layer 0: token embedding, plus that of the position where the model has one, then dropout.
 
 #include <span>
 #include <vector>
@@ -24,7 +24,7 @@ class EmbeddingLayer final : public Layer {
 
  private:
   ParameterRef tokens_;
-  ParameterRef positions_;
+  ParameterRef positions_;  ///< None with rotary positions.
   DropoutSite dropout_;
 };
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/head_layer.h"
 
+#include "model/parameter_names.h"
 #include "quadrille/kernels/head_loss.h"
 #include "quadrille/kernels/matmul.h"
 
@@ -10,12 +11,11 @@ namespace quadrille::internal {
 HeadLayer::HeadLayer(const ModelSpec& spec, std::span<const Parameter> parameters)
     : layer_(layer_count(spec) - 1),
       tied_(spec.tie_embeddings),
-      norm_(spec, parameters, "ln_f"),
-      weight_(parameters, spec.tie_embeddings ? "wte.weight" : "lm_head.weight") {}
+      norm_(spec, parameters, final_norm_name(spec)),
+      weight_(parameters, head_name(spec)) {}
 
 Norm::Statistics HeadLayer::statistics(const LayerContext& context) const {
-  return {.mean = context.activation(layer_, "ln_f.mean"),
-          .rstd = context.activation(layer_, "ln_f.rstd")};
+  return norm_.statistics(context, layer_, "final_norm");
 }
 
 Result<void> HeadLayer::forward(LayerContext& context) const {

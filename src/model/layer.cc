@@ -31,10 +31,14 @@ Result<void> ParameterRef::contribute(LayerContext& context) const {
   return context.contributed(index_);
 }
 
-std::string block_prefix(std::int64_t layer) { return "h." + std::to_string(layer - 1) + "."; }
+std::string site_prefix(std::int64_t layer) { return "h." + std::to_string(layer - 1) + "."; }
 
 TensorView as_rows(const TensorView& view, std::int64_t columns) {
   return view.reshape({view.elements() / columns, columns});
+}
+
+TensorView front_of(const TensorView& scratch, const Shape& shape) {
+  return scratch.flat(0, shape.elements()).reshape(shape);
 }
 
 }  // namespace quadrille::internal

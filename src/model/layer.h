@@ -47,10 +47,13 @@ class Layer {
   [[nodiscard]] virtual std::vector<int> backward_order() const = 0;
 };
 
-/// What a block's parameters and dropout sites begin with: "h.0." for layer 1.
-[[nodiscard]] std::string block_prefix(std::int64_t layer);
+/// What the names of a block's dropout sites begin with in every family: "h.0." for layer 1.
+[[nodiscard]] std::string site_prefix(std::int64_t layer);
 
 /// Any shape as [elements / columns, columns].
 [[nodiscard]] TensorView as_rows(const TensorView& view, std::int64_t columns);
+
+/// The first elements of `scratch`, as many as `shape` has.
+[[nodiscard]] TensorView front_of(const TensorView& scratch, const Shape& shape);
 
 }  // namespace quadrille::internal

@@ -47,13 +47,14 @@ Result<void> Linear::add_gradients(LayerContext& context, const TensorView& x,
   return bias_.contribute(context);
 }
 
-void Linear::input_gradient(const LayerContext& context, const TensorView& dy,
-                            const TensorView& dx) const {
+void Linear::input_gradient(const LayerContext& context, const TensorView& dy, const TensorView& dx,
+                            bool accumulate) const {
   const TensorView weight = weight_.value();
   kernels::matmul(*context.stream, {.a = as_rows(dy, weight.shape()[0]),
                                     .b = weight,
                                     .c = as_rows(dx, weight.shape()[1]),
                                     .bias = {},
+                                    .accumulate = accumulate,
                                     .rounding = context.rounding});
 }
 

@@ -24,10 +24,11 @@ class Linear {
   /// Adds to the gradients of weight and bias and reports them, in that order.
   [[nodiscard]] Result<void> add_gradients(LayerContext& context, const TensorView& x,
                                            const TensorView& dy) const;
-  /// dx = dy W, overwritten.
-  void input_gradient(const LayerContext& context, const TensorView& dy,
-                      const TensorView& dx) const;
+  /// dx = dy W, or dx += dy W.
+  void input_gradient(const LayerContext& context, const TensorView& dy, const TensorView& dx,
+                      bool accumulate = false) const;
   void append_order(std::vector<int>& order) const;
+  [[nodiscard]] std::int64_t inputs() const { return weight_.value().shape()[1]; }
 
  private:
   [[nodiscard]] kernels::Matmul product(const TensorView& x, const TensorView& y) const;

@@ -2,32 +2,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/mlp_block.h"
 
+#include "model/parameter_names.h"
 #include "quadrille/kernels/pointwise.h"
 
 namespace quadrille::internal {
 
 MlpBlock::MlpBlock(const ModelSpec& spec, std::int64_t layer, std::span<const Parameter> parameters)
     : layer_(layer),
-      norm_(spec, parameters, block_prefix(layer) + "ln_2"),
-      fc_(parameters, block_prefix(layer) + "mlp.c_fc", spec.bias),
-      projection_(parameters, block_prefix(layer) + "mlp.c_proj", spec.bias),
-      dropout_(spec, block_prefix(layer) + "mlp.dropout") {}
-
-Norm::Statistics MlpBlock::statistics(const LayerContext& context) const {
-  return {.mean = context.activation(layer_, "ln_2.mean"),
-          .rstd = context.activation(layer_, "ln_2.rstd")};
-}
+      norm_(spec, parameters, block_names(spec, layer).mlp_norm),
+      expansion_(make_expansion(spec, layer, parameters)),
+      projection_(parameters, block_names(spec, layer).mlp_output, spec.bias),
+      dropout_(spec, site_prefix(layer) + "mlp.dropout") {}
 
 Result<void> MlpBlock::forward(LayerContext& context) const {
   Stream& stream = *context.stream;
   const TensorView middle = context.activation(layer_, "middle");
   const TensorView branch = context.activation(layer_, "branch");
-  const TensorView fc = context.activation(layer_, "fc");
-  const TensorView gelu = context.activation(layer_, "gelu");
+  const TensorView expanded = context.activation(layer_, "expanded");
+  const TensorView activated = context.activation(layer_, "activated");
   norm_.forward(stream, middle, branch, statistics(context));
-  fc_.forward(context, branch, fc);
-  kernels::gelu_forward(stream, fc, gelu);
-  projection_.forward(context, gelu, branch);
+  expansion_->forward(context, branch, expanded);
+  expansion_->activate(stream, expanded, activated);
+  projection_.forward(context, activated, branch);
   dropout_.add(context, branch, middle, context.activation(layer_, "output"));
   return {};
 }
@@ -36,19 +32,21 @@ Result<void> MlpBlock::backward(LayerContext& context, const TensorView& gradien
   Stream& stream = *context.stream;
   const TensorView middle = context.activation(layer_, "middle");
   const TensorView narrow = context.activation(layer_, "narrow");
-  const TensorView fc = context.activation(layer_, "fc");
-  const TensorView wide =
-      context.activation(layer_, "wide").flat(0, fc.elements()).reshape(fc.shape());
+  const TensorView expanded = context.activation(layer_, "expanded");
+  const TensorView wide = front_of(context.activation(layer_, "wide"), expanded.shape());
   const TensorView dprojected = dropout_.backward(context, gradient, narrow);
-  // `wide` is first the GELU's output, computed again, then its gradient, then that of its input.
-  kernels::gelu_forward(stream, fc, wide);
-  QD_RETURN_IF_ERROR(projection_.add_gradients(context, wide, dprojected));
-  projection_.input_gradient(context, dprojected, wide);
-  kernels::gelu_backward(stream, fc, wide, wide);
+  // The front of `wide` is first the activated MLP, computed again, then its gradient; then `wide`
+  // is that of the expanded MLP.
+  const std::int64_t rows = middle.shape()[0] * middle.shape()[1];
+  const TensorView activated = front_of(wide, {rows, projection_.inputs()});
+  expansion_->activate(stream, expanded, activated);
+  QD_RETURN_IF_ERROR(projection_.add_gradients(context, activated, dprojected));
+  projection_.input_gradient(context, dprojected, activated);
+  expansion_->activate_backward(stream, expanded, wide);
   // `narrow` is first the normed input, computed again, then its gradient.
   norm_.forward(stream, middle, narrow, statistics(context));
-  QD_RETURN_IF_ERROR(fc_.add_gradients(context, narrow, wide));
-  fc_.input_gradient(context, wide, narrow);
+  QD_RETURN_IF_ERROR(expansion_->add_gradients(context, narrow, wide));
+  expansion_->input_gradient(context, wide, narrow);
   return norm_.backward(context, {.dy = narrow,
                                   .x = middle,
                                   .statistics = statistics(context),
@@ -59,15 +57,15 @@ Result<void> MlpBlock::backward(LayerContext& context, const TensorView& gradien
 void MlpBlock::decode(const DecodeBuffers& buffers) const {
   Stream& stream = *buffers.stream;
   norm_.forward(stream, buffers.x, buffers.branch, buffers.norm);
-  fc_.decode(stream, buffers.branch, buffers.fc);
-  kernels::gelu_forward(stream, buffers.fc, buffers.gelu);
-  projection_.decode(stream, buffers.gelu, buffers.branch);
+  expansion_->decode(stream, buffers.branch, buffers.expanded);
+  expansion_->activate(stream, buffers.expanded, buffers.activated);
+  projection_.decode(stream, buffers.activated, buffers.branch);
   kernels::add(stream, buffers.branch, buffers.x);
 }
 
 void MlpBlock::append_order(std::vector<int>& order) const {
   projection_.append_order(order);
-  fc_.append_order(order);
+  expansion_->append_order(order);
   norm_.append_order(order);
 }
 

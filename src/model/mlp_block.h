@@ -2,14 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The second half of a transformer block: output = middle + dropout(proj(gelu(fc(norm(middle))))).
+// The second half of a transformer block: output = middle +
+// dropout(proj(activated(expand(norm(middle))))).
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "model/decode_buffers.h"
 #include "model/dropout_site.h"
+#include "model/expansion.h"
 #include "model/linear.h"
 #include "model/norm.h"
 
@@ -29,11 +32,13 @@ class MlpBlock {
   void append_order(std::vector<int>& order) const;
 
  private:
-  [[nodiscard]] Norm::Statistics statistics(const LayerContext& context) const;
+  [[nodiscard]] Norm::Statistics statistics(const LayerContext& context) const {
+    return norm_.statistics(context, layer_, "mlp_norm");
+  }
 
   std::int64_t layer_;
   Norm norm_;
-  Linear fc_;
+  std::unique_ptr<Expansion> expansion_;
   Linear projection_;
   DropoutSite dropout_;
 };

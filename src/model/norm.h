@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Layer norm with its parameters. Backward passes do not keep the normed input: they compute it
-// again from x, which costs one pass over a row against the products' 72 H^2 FLOPs a token.
+// Layer norm, or RMS norm where the model's family has it, with its parameters. Backward passes do
+// not keep the normed input: they compute it again from x, which costs one pass over a row against
+// the products' 72 H^2 FLOPs a token.
 
 #include <span>
 #include <string>
@@ -16,12 +17,16 @@ class Norm {
  public:
   /// One float per row each, kept from forward to backward.
   struct Statistics {
-    TensorView mean;
+    TensorView mean;  ///< Unused by an RMS norm.
     TensorView rstd;
   };
 
   /// `<name>.weight` and, where the model has biases, `<name>.bias`.
   Norm(const ModelSpec& spec, std::span<const Parameter> parameters, const std::string& name);
+
+  /// The activations `<site>.mean` and `<site>.rstd` of `layer`.
+  [[nodiscard]] Statistics statistics(const LayerContext& context, std::int64_t layer,
+                                      const std::string& site) const;
 
   /// Shapes: x, y [..., H]. Calling it again with the same x repeats the same bits.
   void forward(Stream& stream, const TensorView& x, const TensorView& y,
@@ -41,6 +46,7 @@ class Norm {
  private:
   ParameterRef weight_;
   ParameterRef bias_;
+  bool rms_;
   float epsilon_;
 };
 

@@ -8,6 +8,7 @@
 #include "model/embedding_layer.h"
 #include "model/head_layer.h"
 #include "model/layer.h"
+#include "model/parameter_names.h"
 #include "quadrille/base/random.h"
 #include "quadrille/kernels/pointwise.h"
 
@@ -22,14 +23,42 @@ struct Transformer::State {
 namespace {
 
 std::vector<Parameter> declare(const ModelSpec& spec) {
+  const std::string embedding = internal::token_embedding_name(spec);
   std::vector<Parameter> parameters;
   for (ParameterShape& shape : parameter_shapes(spec)) {
     Parameter parameter;
-    parameter.contributions = spec.tie_embeddings && shape.name == "wte.weight" ? 2 : 1;
+    parameter.contributions = spec.tie_embeddings && shape.name == embedding ? 2 : 1;
     parameter.shape = std::move(shape);
     parameters.push_back(std::move(parameter));
   }
   return parameters;
+}
+
+Result<void> check_heads(const ModelSpec& spec) {
+  const auto counted = [](const char* what, std::int64_t count) {
+    return std::string(what) + " " + std::to_string(count);
+  };
+  if (spec.head_dimension == 0 && spec.hidden % spec.heads != 0) {
+    return fail(Code::kInvalid, counted("hidden", spec.hidden) + " does not divide into " +
+                                    std::to_string(spec.heads) + " heads");
+  }
+  if (spec.family == ModelFamily::kGpt2) {
+    if (spec.key_value_heads() == spec.heads && spec.query_columns() == spec.hidden) return {};
+    return fail(Code::kInvalid,
+                "a gpt2 has as many key and value heads as heads, each of hidden / "
+                "heads numbers");
+  }
+  if (spec.heads % spec.key_value_heads() != 0) {
+    return fail(Code::kInvalid, counted("heads", spec.heads) + " do not divide into " +
+                                    std::to_string(spec.key_value_heads()) +
+                                    " groups of one key and value head");
+  }
+  if (spec.head_width() % 2 != 0) {
+    return fail(Code::kInvalid, counted("a head of", spec.head_width()) +
+                                    " numbers does not split into pairs for rotary positions");
+  }
+  if (spec.bias) return fail(Code::kInvalid, "a llama has no biases");
+  return {};
 }
 
 }  // namespace
@@ -47,15 +76,7 @@ Result<std::unique_ptr<Transformer>> Transformer::create(const ModelSpec& spec) 
       spec.context < 1) {
     return fail(Code::kInvalid, "a transformer needs at least one of everything it is made of");
   }
-  if (spec.family != ModelFamily::kGpt2) {
-    return fail(Code::kInvalid, "a model of the family \"" +
-                                    std::string(kModelFamilyText.text(spec.family)) +
-                                    "\" is not available in this version");
-  }
-  if (spec.hidden % spec.heads != 0) {
-    return fail(Code::kInvalid, "hidden " + std::to_string(spec.hidden) + " does not divide into " +
-                                    std::to_string(spec.heads) + " heads");
-  }
+  QD_RETURN_IF_ERROR(check_heads(spec));
   auto state = std::make_unique<State>();
   state->spec = spec;
   state->parameters = declare(spec);

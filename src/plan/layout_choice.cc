@@ -116,7 +116,8 @@ Result<void> check_magnitude(const JobSpec& job) {
                real(kForwardTokensMost));
   const double per_token =
       real(model.layers + 2) *
-      (16.0 * real(model.hidden) + 4.0 * real(model.ffn) + 8.0 * real(model.heads));
+      (16.0 * real(model.hidden) + 2.0 * real(model.qkv_columns() + model.query_columns()) +
+       4.0 * real(model.expanded_columns()) + 8.0 * real(model.heads));
   const double activations = 4.0 * tokens * per_token + 64.0 * real(model.vocab);
   if (states + activations <= kBytesMost) return {};
   return fail(Code::kExhausted,

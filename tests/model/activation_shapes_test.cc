@@ -43,6 +43,18 @@ TEST(ActivationShapes, ABlockKeepsFortyHPlusFourAPlusSixteenBytesAToken) {
   EXPECT_EQ(kept, 300 * (40 * h + 4 * spec.heads + 16));
 }
 
+TEST(ActivationShapes, ALlamaKeepsItsFewerKeysAndBothHalvesOfItsGate) {
+  ModelSpec spec = gpt2_small();
+  spec.family = ModelFamily::kLlama;
+  spec.kv_heads = 4;
+  spec.ffn = 2048;
+  const auto bytes = bytes_of_block(spec, {.micro_batch = 3, .sequence = 100});
+  // Queries 12 * 64, keys and values 4 * 64 each, attention, middle and output of 768, gate and up,
+  // log-sum-exp, and no means beside the two norms' reciprocal deviations.
+  const std::int64_t floats = 768 + 2 * 256 + 3 * 768 + 2 * 2048 + 12 + 2;
+  EXPECT_EQ(bytes.at(ActivationLife::kSaved) + bytes.at(ActivationLife::kOutput), 300 * 4 * floats);
+}
+
 TEST(ActivationShapes, MemoryIsLinearInTheSequence) {
   const ModelSpec spec = gpt2_small();
   for (const std::int64_t length : {64, 333}) {
@@ -92,15 +104,16 @@ TEST(ActivationShapes, RoundingScratchServesTheHeadAndTheLargestProductOfABlock)
 }
 
 TEST(ActivationShapes, NamesAreUniqueWithinALayerAndLayersComeInOrder) {
-  const ModelSpec spec = testing::odd_model();
-  std::set<std::pair<std::int64_t, std::string>> seen;
-  std::int64_t layer = 0;
-  for (const auto& shape : activation_shapes(spec, {.micro_batch = 2, .sequence = 5})) {
-    EXPECT_TRUE(seen.insert({shape.layer, shape.name}).second) << shape.name;
-    EXPECT_GE(shape.layer, layer);
-    layer = shape.layer;
+  for (const ModelSpec& spec : {testing::odd_model(), testing::odd_llama()}) {
+    std::set<std::pair<std::int64_t, std::string>> seen;
+    std::int64_t layer = 0;
+    for (const auto& shape : activation_shapes(spec, {.micro_batch = 2, .sequence = 5})) {
+      EXPECT_TRUE(seen.insert({shape.layer, shape.name}).second) << shape.name;
+      EXPECT_GE(shape.layer, layer);
+      layer = shape.layer;
+    }
+    EXPECT_EQ(layer, layer_count(spec) - 1);
   }
-  EXPECT_EQ(layer, layer_count(spec) - 1);
 }
 
 }  // namespace

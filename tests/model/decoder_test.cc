@@ -16,13 +16,14 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::ModelHarness;
+using testing::odd_llama;
 using testing::odd_model;
 using testing::random_batch;
 using testing::ReferenceBatch;
 using testing::ReferenceTransformer;
 
 /// A model with fresh weights and a batch of two random sequences that fill its context.
-class DecoderOf2 : public ::testing::Test {
+class DecoderOf2 : public ::testing::TestWithParam<ModelSpec> {
  protected:
   DecoderOf2() : harness_(spec_, {2, 7}) {
     harness_.randomise(random_);
@@ -61,13 +62,13 @@ class DecoderOf2 : public ::testing::Test {
     }
   }
 
-  ModelSpec spec_ = odd_model();
+  ModelSpec spec_ = GetParam();
   std::mt19937_64 random_{std::random_device{}()};
   ModelHarness harness_;
   ReferenceBatch batch_;
 };
 
-TEST_F(DecoderOf2, LogitsAfterEveryPrefixFedAtOnceMatchTheReference) {
+TEST_P(DecoderOf2, LogitsAfterEveryPrefixFedAtOnceMatchTheReference) {
   for (std::int64_t length = 1; length <= 7; ++length) {
     const auto fresh = decoder();
     expect_logits_at(length - 1, fresh->feed(tokens(0, length)).value());
@@ -75,14 +76,14 @@ TEST_F(DecoderOf2, LogitsAfterEveryPrefixFedAtOnceMatchTheReference) {
   }
 }
 
-TEST_F(DecoderOf2, LogitsTokenByTokenMatchTheReference) {
+TEST_P(DecoderOf2, LogitsTokenByTokenMatchTheReference) {
   const auto stepping = decoder();
   for (std::int64_t position = 0; position < 7; ++position) {
     expect_logits_at(position, stepping->feed(tokens(position, 1)).value());
   }
 }
 
-TEST_F(DecoderOf2, AnyCutOfThePromptIntoCallsAndPartsGivesTheSameLogits) {
+TEST_P(DecoderOf2, AnyCutOfThePromptIntoCallsAndPartsGivesTheSameLogits) {
   for (const std::int64_t cut : {1, 3, 6}) {
     const auto small = decoder(7, 2);  // calls of more than 2 tokens go through in parts
     expect_logits_at(cut - 1, small->feed(tokens(0, cut)).value());
@@ -90,7 +91,7 @@ TEST_F(DecoderOf2, AnyCutOfThePromptIntoCallsAndPartsGivesTheSameLogits) {
   }
 }
 
-TEST_F(DecoderOf2, ForgetsItsPastWhenCleared) {
+TEST_P(DecoderOf2, ForgetsItsPastWhenCleared) {
   const auto reused = decoder();
   const auto first = reused->feed(tokens(0, 4)).value();
   reused->clear();
@@ -98,7 +99,7 @@ TEST_F(DecoderOf2, ForgetsItsPastWhenCleared) {
   EXPECT_EQ(reused->feed(tokens(0, 4)).value(), first);
 }
 
-TEST_F(DecoderOf2, LeasesOnceAndTagsTheCache) {
+TEST_P(DecoderOf2, LeasesOnceAndTagsTheCache) {
   const auto made = harness_.pool().leases_made();
   const auto stepping = decoder(5);
   const auto after_create = harness_.pool().leases_made();
@@ -107,12 +108,12 @@ TEST_F(DecoderOf2, LeasesOnceAndTagsTheCache) {
     ASSERT_TRUE(stepping->feed(tokens(position, 1)).has_value());
   }
   EXPECT_EQ(harness_.pool().leases_made(), after_create);
-  // Keys and values: 2 * layers caches of [2, 5, 6] floats, each padded to 64 bytes.
-  const std::int64_t cache = (2 * 5 * spec_.hidden * 4 + 63) / 64 * 64;
+  // Keys and values: 2 * layers caches of [2, 5, K*D] floats, each padded to 64 bytes.
+  const std::int64_t cache = (2 * 5 * spec_.kv_columns() * 4 + 63) / 64 * 64;
   EXPECT_EQ(harness_.pool().leased(MemoryTag::kKvCache), Bytes(2 * spec_.layers * cache));
 }
 
-TEST_F(DecoderOf2, RefusesWhatDoesNotFitAndKeepsItsState) {
+TEST_P(DecoderOf2, RefusesWhatDoesNotFitAndKeepsItsState) {
   const auto stepping = decoder(4);
   const auto first = stepping->feed(tokens(0, 3)).value();
   for (const auto& refused : {stepping->feed(tokens(0, 2)), stepping->feed({}),
@@ -126,13 +127,19 @@ TEST_F(DecoderOf2, RefusesWhatDoesNotFitAndKeepsItsState) {
   expect_logits_at(3, stepping->feed(tokens(3, 1)).value());
 }
 
-TEST_F(DecoderOf2, RefusesACacheLongerThanTheContext) {
+TEST_P(DecoderOf2, RefusesACacheLongerThanTheContext) {
   const auto refused = Decoder::create(
       harness_.model(),
       {.stream = &harness_.stream(), .pool = &harness_.pool(), .capacity = spec_.context + 1});
   ASSERT_FALSE(refused.has_value());
   EXPECT_THAT(refused.error().message, HasSubstr("8 positions"));
 }
+
+std::string family_of(const ::testing::TestParamInfo<ModelSpec>& info) {
+  return std::string(kModelFamilyText.text(info.param.family));
+}
+INSTANTIATE_TEST_SUITE_P(Families, DecoderOf2, ::testing::Values(odd_model(), odd_llama()),
+                         family_of);
 
 }  // namespace
 }  // namespace quadrille

@@ -36,6 +36,24 @@ inline ModelSpec odd_model() {
   return spec;
 }
 
+/// Sizes that divide nothing, and heads that together are wider than the residual stream.
+inline ModelSpec odd_llama() {
+  ModelSpec spec;
+  spec.family = ModelFamily::kLlama;
+  spec.layers = 2;
+  spec.hidden = 7;
+  spec.heads = 4;
+  spec.kv_heads = 2;
+  spec.head_dimension = 6;
+  spec.ffn = 13;
+  spec.vocab = 11;
+  spec.context = 7;
+  spec.tie_embeddings = false;
+  spec.bias = false;
+  spec.rope_base = 30;
+  return spec;
+}
+
 inline Shape shape_of(const std::vector<std::int64_t>& extents) {
   switch (extents.size()) {
     case 1:

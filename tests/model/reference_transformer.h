@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// GPT-2 written plainly in float64: one sequence at a time, loops over positions, whole score rows.
-// Only the forward pass is written; gradients come from the tape.
+// GPT-2 and Llama written plainly in float64: one sequence at a time, loops over positions, whole
+// score rows. Only the forward pass is written; gradients come from the tape.
 
 #include <algorithm>
 #include <cmath>
@@ -63,15 +63,13 @@ class ReferenceTransformer {
   Rows logits(const ReferenceBatch& batch, std::size_t row) {
     Rows x = embed(batch, row);
     for (std::int64_t block = 0; block < spec_.layers; ++block) {
-      const std::string prefix = "h." + std::to_string(block) + ".";
-      Rows branch = linear(attention(linear(norm(x, prefix + "ln_1"), prefix + "attn.c_attn")),
-                           prefix + "attn.c_proj");
-      x = sum(x, dropout(branch, batch, row, prefix + "attn.dropout"));
-      branch = linear(gelu(linear(norm(x, prefix + "ln_2"), prefix + "mlp.c_fc")),
-                      prefix + "mlp.c_proj");
-      x = sum(x, dropout(branch, batch, row, prefix + "mlp.dropout"));
+      const std::string site = "h." + std::to_string(block) + ".";
+      const std::string prefix = llama() ? "model.layers." + std::to_string(block) + "." : site;
+      x = sum(x, dropout(attention_branch(x, prefix), batch, row, site + "attn.dropout"));
+      x = sum(x, dropout(mlp_branch(x, prefix), batch, row, site + "mlp.dropout"));
     }
-    return product(norm(x, "ln_f"), spec_.tie_embeddings ? "wte.weight" : "lm_head.weight");
+    return product(norm(x, llama() ? "model.norm" : "ln_f"),
+                   spec_.tie_embeddings ? embedding() : "lm_head.weight");
   }
 
   std::map<std::string, std::vector<double>> gradients(Number loss) {
@@ -84,6 +82,85 @@ class ReferenceTransformer {
   }
 
  private:
+  [[nodiscard]] bool llama() const { return spec_.family == ModelFamily::kLlama; }
+  [[nodiscard]] std::string embedding() const {
+    return llama() ? "model.embed_tokens.weight" : "wte.weight";
+  }
+
+  Rows attention_branch(const Rows& x, const std::string& prefix) {
+    if (llama()) {
+      const Rows normed = norm(x, prefix + "input_layernorm");
+      const Rows queries = turned(linear(normed, prefix + "self_attn.q_proj"));
+      const Rows keys = turned(linear(normed, prefix + "self_attn.k_proj"));
+      const Rows values = linear(normed, prefix + "self_attn.v_proj");
+      return linear(attention(queries, keys, values), prefix + "self_attn.o_proj");
+    }
+    const Rows qkv = linear(norm(x, prefix + "ln_1"), prefix + "attn.c_attn");
+    return linear(attention(columns(qkv, 0), columns(qkv, width()), columns(qkv, 2 * width())),
+                  prefix + "attn.c_proj");
+  }
+
+  Rows mlp_branch(const Rows& x, const std::string& prefix) {
+    if (llama()) {
+      const Rows normed = norm(x, prefix + "post_attention_layernorm");
+      Rows inner = linear(normed, prefix + "mlp.gate_proj");
+      const Rows up = linear(normed, prefix + "mlp.up_proj");
+      for (std::size_t t = 0; t < inner.size(); ++t) {
+        for (std::size_t f = 0; f < inner[t].size(); ++f) {
+          const Number gate = inner[t][f];
+          inner[t][f] = gate / (exp(gate * -1.0) + 1.0) * up[t][f];
+        }
+      }
+      return linear(inner, prefix + "mlp.down_proj");
+    }
+    return linear(gelu(linear(norm(x, prefix + "ln_2"), prefix + "mlp.c_fc")),
+                  prefix + "mlp.c_proj");
+  }
+
+  /// Columns [first, first + H).
+  [[nodiscard]] Rows columns(const Rows& x, std::size_t first) const {
+    Rows part;
+    for (const Vector& row : x) {
+      const auto start = row.begin() + static_cast<std::ptrdiff_t>(first);
+      part.emplace_back(start, start + static_cast<std::ptrdiff_t>(width()));
+    }
+    return part;
+  }
+
+  /// The frequency of pair i as Hugging Face's transformers computes it, by wavelengths.
+  [[nodiscard]] double frequency(std::size_t i) const {
+    const RopeScaling& scaling = spec_.rope_scaling;
+    const double plain = 1 / std::pow(spec_.rope_base, 2 * static_cast<double>(i) /
+                                                           static_cast<double>(spec_.head_width()));
+    if (scaling.type == RopeScalingType::kNone) return plain;
+    if (scaling.type == RopeScalingType::kLinear) return plain / scaling.factor;
+    const double wavelength = 2 * std::numbers::pi / plain;
+    const auto original = static_cast<double>(scaling.original_context);
+    if (wavelength < original / scaling.high_freq_factor) return plain;
+    if (wavelength > original / scaling.low_freq_factor) return plain / scaling.factor;
+    const double smooth = (original / wavelength - scaling.low_freq_factor) /
+                          (scaling.high_freq_factor - scaling.low_freq_factor);
+    return (1 - smooth) * plain / scaling.factor + smooth * plain;
+  }
+
+  /// Turns the pairs (i, i + D/2) of every head of row t by t times their frequency.
+  [[nodiscard]] Rows turned(const Rows& x) const {
+    const auto depth = static_cast<std::size_t>(spec_.head_width());
+    Rows y = x;
+    for (std::size_t t = 0; t < x.size(); ++t) {
+      for (std::size_t head = 0; head < x[t].size(); head += depth) {
+        for (std::size_t i = 0; i < depth / 2; ++i) {
+          const double angle = static_cast<double>(t) * frequency(i);
+          const Number a = x[t][head + i];
+          const Number b = x[t][head + depth / 2 + i];
+          y[t][head + i] = a * std::cos(angle) - b * std::sin(angle);
+          y[t][head + depth / 2 + i] = b * std::cos(angle) + a * std::sin(angle);
+        }
+      }
+    }
+    return y;
+  }
+
   const Vector& parameter(const std::string& name) const { return parameters_.at(name); }
   Number parameter(const std::string& name, std::size_t row, std::size_t column) const {
     return parameter(name)[row * width() + column];
@@ -96,7 +173,8 @@ class ReferenceTransformer {
       const auto token = static_cast<std::size_t>(batch.tokens[row][t]);
       Vector out;
       for (std::size_t h = 0; h < width(); ++h) {
-        out.push_back(parameter("wte.weight", token, h) + parameter("wpe.weight", t, h));
+        const Number word = parameter(embedding(), token, h);
+        out.push_back(llama() ? word : word + parameter("wpe.weight", t, h));
       }
       x.push_back(out);
     }
@@ -128,7 +206,8 @@ class ReferenceTransformer {
     for (const Vector& row : x) {
       const double count = static_cast<double>(row.size());
       Number mean = tape_.constant(0);
-      for (const Number value : row) mean = mean + value * (1 / count);
+      // An RMS norm is a layer norm that takes the mean for 0.
+      for (const Number value : row) mean = mean + value * (llama() ? 0 : 1 / count);
       Number variance = tape_.constant(0);
       for (const Number value : row) {
         variance = variance + (value - mean) * (value - mean) * (1 / count);
@@ -173,25 +252,27 @@ class ReferenceTransformer {
     return y;
   }
 
-  /// qkv rows [3H]: queries, keys, values, heads within each.
-  Rows attention(const Rows& qkv) {
+  /// Rows of heads side by side; heads of queries share those of keys and values in equal groups.
+  Rows attention(const Rows& queries, const Rows& keys, const Rows& values) {
     const auto depth = static_cast<std::size_t>(spec_.head_width());
-    Rows out(qkv.size(), Vector(width(), tape_.constant(0)));
-    for (std::size_t first = 0; first < width(); first += depth) {
-      for (std::size_t t = 0; t < qkv.size(); ++t) {
+    const auto group = static_cast<std::size_t>(spec_.heads / spec_.key_value_heads());
+    Rows out(queries.size(), Vector(queries[0].size(), tape_.constant(0)));
+    for (std::size_t first = 0; first < queries[0].size(); first += depth) {
+      const std::size_t shared = first / depth / group * depth;
+      for (std::size_t t = 0; t < queries.size(); ++t) {
         Vector scores;
         for (std::size_t s = 0; s <= t; ++s) {
           Number score = tape_.constant(0);
-          for (std::size_t d = first; d < first + depth; ++d) {
-            score = score + qkv[t][d] * qkv[s][width() + d];
+          for (std::size_t d = 0; d < depth; ++d) {
+            score = score + queries[t][first + d] * keys[s][shared + d];
           }
           scores.push_back(score * (1 / std::sqrt(static_cast<double>(depth))));
         }
         const Number total = log_sum_exp(scores);
         for (std::size_t s = 0; s <= t; ++s) {
           const Number weight = exp(scores[s] - total);
-          for (std::size_t d = first; d < first + depth; ++d) {
-            out[t][d] = out[t][d] + weight * qkv[s][2 * width() + d];
+          for (std::size_t d = 0; d < depth; ++d) {
+            out[t][first + d] = out[t][first + d] + weight * values[s][shared + d];
           }
         }
       }

@@ -15,7 +15,9 @@ namespace quadrille {
 namespace {
 
 using ::testing::Each;
+using ::testing::HasSubstr;
 using testing::ModelHarness;
+using testing::odd_llama;
 using testing::odd_model;
 using testing::random_batch;
 using testing::ReferenceBatch;
@@ -26,15 +28,34 @@ struct Variant {
   bool tied = true;
   bool bias = true;
   double dropout = 0;
+  std::int64_t kv_heads = 0;  // Of a Llama with 4 heads; 0: a GPT-2.
+  RopeScalingType scaling = RopeScalingType::kNone;
 };
 
 std::string name_of(const ::testing::TestParamInfo<Variant>& info) {
-  return std::string(info.param.tied ? "Tied" : "Untied") + (info.param.bias ? "Bias" : "NoBias") +
-         (info.param.dropout > 0 ? "Dropout" : "");
+  const Variant& variant = info.param;
+  std::string name = variant.kv_heads == 0 ? "Gpt2" : "Llama" + std::to_string(variant.kv_heads);
+  name += variant.tied ? "Tied" : "Untied";
+  if (variant.kv_heads == 0) name += variant.bias ? "Bias" : "NoBias";
+  if (variant.dropout > 0) name += "Dropout";
+  if (variant.scaling == RopeScalingType::kLinear) name += "Linear";
+  if (variant.scaling == RopeScalingType::kLlama3) name += "Llama3";
+  return name;
 }
 
 ModelSpec model_of(const Variant& variant) {
   ModelSpec spec = odd_model();
+  if (variant.kv_heads > 0) {
+    spec = odd_llama();
+    spec.kv_heads = variant.kv_heads;
+    // 3 positions of the first context: the pairs' 0.48, 0.15 and 0.05 turns in it lie above,
+    // between and below the factors.
+    spec.rope_scaling = {.type = variant.scaling,
+                         .factor = 2.5,
+                         .low_freq_factor = 0.1,
+                         .high_freq_factor = 0.3,
+                         .original_context = 3};
+  }
   spec.tie_embeddings = variant.tied;
   spec.bias = variant.bias;
   spec.dropout = variant.dropout;
@@ -137,19 +158,23 @@ TEST_P(TransformerVariants, EvaluationDropsNothingAndTouchesNoGradient) {
 INSTANTIATE_TEST_SUITE_P(Transformer, TransformerVariants,
                          ::testing::Values(Variant{true, true, 0}, Variant{true, true, 0.3},
                                            Variant{true, false, 0}, Variant{false, true, 0},
-                                           Variant{false, false, 0.1}),
+                                           Variant{false, false, 0.1}, Variant{false, false, 0, 1},
+                                           Variant{true, false, 0, 2, RopeScalingType::kLlama3},
+                                           Variant{false, false, 0.2, 2, RopeScalingType::kLinear},
+                                           Variant{true, false, 0, 4}),
                          name_of);
 
 TEST(Transformer, SequencesShorterThanTheContextAndOfOneTokenAreExact) {
   std::mt19937_64 random(std::random_device{}());
-  for (const std::int64_t length : {1, 2, 7}) {
-    const ModelSpec spec = odd_model();
-    ModelHarness harness(spec, {2, length});
-    harness.randomise(random);
-    const ReferenceBatch batch = random_batch(spec, {2, length}, random);
-    const double loss = harness.step(batch);
-    ReferenceTransformer reference(spec, harness.values());
-    EXPECT_NEAR(loss, reference.loss_sum(batch).value(), 1e-5 * (1 + std::abs(loss))) << length;
+  for (const ModelSpec& spec : {odd_model(), odd_llama()}) {
+    for (const std::int64_t length : {1, 2, 7}) {
+      ModelHarness harness(spec, {2, length});
+      harness.randomise(random);
+      const ReferenceBatch batch = random_batch(spec, {2, length}, random);
+      const double loss = harness.step(batch);
+      ReferenceTransformer reference(spec, harness.values());
+      EXPECT_NEAR(loss, reference.loss_sum(batch).value(), 1e-5 * (1 + std::abs(loss))) << length;
+    }
   }
 }
 
@@ -174,17 +199,18 @@ TEST(Transformer, DropoutMasksChangeWithStepSeedAndSlot) {
 }
 
 TEST(Transformer, HasTheParametersThatItsShapesListInTheirOrder) {
-  for (const bool tied : {true, false}) {
-    ModelSpec spec = odd_model();
-    spec.tie_embeddings = tied;
-    const auto model = Transformer::create(spec).value();
-    const auto shapes = parameter_shapes(spec);
-    ASSERT_EQ(model->parameters().size(), shapes.size());
-    for (std::size_t i = 0; i < shapes.size(); ++i) {
-      EXPECT_EQ(model->parameters()[i].shape.name, shapes[i].name);
-      EXPECT_EQ(model->parameters()[i].contributions, tied && i == 0 ? 2 : 1);
+  for (ModelSpec spec : {odd_model(), odd_llama()}) {
+    for (const bool tied : {true, false}) {
+      spec.tie_embeddings = tied;
+      const auto model = Transformer::create(spec).value();
+      const auto shapes = parameter_shapes(spec);
+      ASSERT_EQ(model->parameters().size(), shapes.size());
+      for (std::size_t i = 0; i < shapes.size(); ++i) {
+        EXPECT_EQ(model->parameters()[i].shape.name, shapes[i].name);
+        EXPECT_EQ(model->parameters()[i].contributions, tied && i == 0 ? 2 : 1);
+      }
+      EXPECT_EQ(model->layers(), spec.layers + 2);
     }
-    EXPECT_EQ(model->layers(), spec.layers + 2);
   }
 }
 
@@ -218,12 +244,23 @@ TEST(Transformer, InitialisesByNameAndSeedAlone) {
             read_all<float>(b.stream(), b.model().parameters()[0].value).value());
 }
 
-TEST(Transformer, RefusesHeadsThatDoNotDivideTheHiddenSize) {
-  ModelSpec spec = odd_model();
-  spec.heads = 4;
-  const auto model = Transformer::create(spec);
-  ASSERT_FALSE(model.has_value());
-  EXPECT_EQ(model.error().code, Code::kInvalid);
+TEST(Transformer, RefusesHeadsThatItCannotMake) {
+  const auto refusal = [](const ModelSpec& base, auto change) {
+    ModelSpec spec = base;
+    change(spec);
+    const auto model = Transformer::create(spec);
+    if (model.has_value()) return std::string("accepted");
+    EXPECT_EQ(model.error().code, Code::kInvalid);
+    return model.error().message;
+  };
+  EXPECT_EQ(refusal(odd_llama(), [](ModelSpec&) {}), "accepted");
+  EXPECT_THAT(refusal(odd_model(), [](ModelSpec& s) { s.heads = 4; }), HasSubstr("4 heads"));
+  EXPECT_THAT(refusal(odd_model(), [](ModelSpec& s) { s.kv_heads = 1; }), HasSubstr("gpt2"));
+  EXPECT_THAT(refusal(odd_model(), [](ModelSpec& s) { s.head_dimension = 4; }), HasSubstr("gpt2"));
+  EXPECT_THAT(refusal(odd_llama(), [](ModelSpec& s) { s.kv_heads = 3; }), HasSubstr("3 groups"));
+  EXPECT_THAT(refusal(odd_llama(), [](ModelSpec& s) { s.head_dimension = 5; }),
+              HasSubstr("a head of 5"));
+  EXPECT_THAT(refusal(odd_llama(), [](ModelSpec& s) { s.bias = true; }), HasSubstr("no biases"));
 }
 
 }  // namespace

@@ -75,6 +75,14 @@ struct ModelSpec {
   /// A*D and K*D, columns of all queries and of all keys (or values).
   [[nodiscard]] std::int64_t query_columns() const { return heads * head_width(); }
   [[nodiscard]] std::int64_t kv_columns() const { return key_value_heads() * head_width(); }
+  /// (A + 2K) * D: queries, keys and values.
+  [[nodiscard]] std::int64_t qkv_columns() const { return query_columns() + 2 * kv_columns(); }
+  /// F, or 2F where a gate stands beside the values.
+  [[nodiscard]] std::int64_t expanded_columns() const {
+    return family == ModelFamily::kLlama ? 2 * ffn : ffn;
+  }
+  /// Norms that subtract no mean.
+  [[nodiscard]] bool has_rms_norm() const { return family == ModelFamily::kLlama; }
 };
 
 enum class SampleOrder : std::uint8_t { kShuffled, kSequential };
