@@ -59,6 +59,48 @@ TEST_F(TrainerTest, AnyNumberOfRanksGivesTheSameLossesOverFiftySteps) {
   }
 }
 
+/// Grouped keys and values, heads that do not divide the width, positions that turn.
+JobSpec tiny_llama_job(const std::string& folder) {
+  JobSpec job = tiny_job(folder);
+  job.model.family = ModelFamily::kLlama;
+  job.model.heads = 4;
+  job.model.kv_heads = 2;
+  job.model.head_dimension = 10;
+  job.model.ffn = 40;
+  job.model.tie_embeddings = false;
+  job.model.bias = false;
+  return job;
+}
+
+TEST_F(TrainerTest, ALlamaLearnsTheSameOnAnyNumberOfRanks) {
+  JobSpec job = tiny_llama_job(scratch_.path());
+  job.training.steps = 40;
+  job.model.dropout = 0.1;
+  const std::vector<double> one = train_losses(job, "one");
+  ASSERT_EQ(one.size(), 40U);
+  EXPECT_NEAR(one.front(), std::log(256.0), 0.3);
+  EXPECT_LT(one.back(), 0.7 * one.front());
+  for (const int ranks : {2, 3}) {
+    job.parallel.data = ranks;
+    const std::vector<double> many = train_losses(job, "ranks" + std::to_string(ranks));
+    ASSERT_EQ(many.size(), one.size());
+    for (std::size_t i = 0; i < one.size(); ++i) EXPECT_LT(relative(many[i], one[i]), 1e-5) << i;
+  }
+}
+
+TEST_F(TrainerTest, AResumedLlamaEqualsAnUninterruptedOneBitForBit) {
+  JobSpec job = tiny_llama_job(scratch_.path());
+  job.model.tie_embeddings = true;
+  job.checkpoint.every = 3;
+  const std::vector<double> whole = train_losses(job, "whole");
+  ASSERT_EQ(train_losses(job, "cut"), whole);
+  std::filesystem::remove_all(folder("cut") + "/checkpoints/step-00000006");
+  const auto resumed =
+      run_tiny(job, {.run_directory = folder("cut"), .resume = ResumePolicy::kRequired});
+  ASSERT_TRUE(resumed) << resumed.error().to_text();
+  EXPECT_EQ(losses_of(folder("cut")), whole);
+}
+
 TEST_F(TrainerTest, AnyMicroBatchGivesTheSameLosses) {
   JobSpec job = tiny_job(scratch_.path());
   job.model.dropout = 0.1;
