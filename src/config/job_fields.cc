@@ -239,8 +239,8 @@ void add_optimizer(std::vector<JobField>& fields) {
        {"training.evaluate_batches",
         IntegerKind{at<kTraining, &T::evaluate_batches>, 1, kMostBatch}, "global batches", "",
         "Batches of the validation text, from its start, in one evaluation."},
-       {"training.patience", IntegerKind{at<kTraining, &T::patience>, 0, kMostSteps}, "evaluations", "",
-        "The run ends when this many evaluations in a row were not the best; 0 is never."}});
+       {"training.patience", IntegerKind{at<kTraining, &T::patience>, 0, kMostSteps}, "evaluations",
+        "", "The run ends when this many evaluations in a row were not the best; 0 is never."}});
 }
 
 void add_machine(std::vector<JobField>& fields) {

@@ -21,6 +21,7 @@
 namespace quadrille {
 namespace {
 
+using checkpoint_test::golden_cases;
 using checkpoint_test::golden_folder;
 using checkpoint_test::model_of;
 using testing::ModelHarness;
@@ -142,8 +143,7 @@ TEST_P(GoldenFolder, TrainsToTorchsLossesAndGradientNorms) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(HuggingFace, GoldenFolder,
-                         ::testing::Values("gpt2_tied", "gpt2_untied", "gpt2_bf16_shards"),
+INSTANTIATE_TEST_SUITE_P(HuggingFace, GoldenFolder, ::testing::ValuesIn(golden_cases()),
                          [](const auto& made) { return made.param; });
 
 }  // namespace
