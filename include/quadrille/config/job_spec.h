@@ -151,7 +151,7 @@ struct CommunicationSpec {
 
 struct CheckpointSpec {
   std::int64_t every = 0;  ///< Steps; 0: only at the end.
-  bool keep_best = true;    ///< The one of the best validation loss stays as well.
+  bool keep_best = true;   ///< The one of the best validation loss stays as well.
   std::int64_t keep = 3;   ///< Newest valid ones that stay.
   std::string directory;   ///< Empty: <run directory>/checkpoints.
   bool asynchronous = true;

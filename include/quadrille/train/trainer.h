@@ -40,7 +40,7 @@ struct TrainerOptions {
 struct TrainingOutcome {
   std::int64_t steps_done = 0;
   bool ended_early = false;  ///< training.patience ran out; the run is done.
-  bool stopped = false;  ///< Ended early on request, with the state saved.
+  bool stopped = false;      ///< Ended early on request, with the state saved.
   double last_loss = 0;
   std::optional<double> last_validation_loss;
 };
