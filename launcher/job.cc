@@ -6,6 +6,7 @@
 
 #include "quadrille/base/file.h"
 #include "quadrille/config/job_reader.h"
+#include "quadrille/data/tokenizer.h"
 #include "quadrille/launch/machine.h"
 
 namespace quadrille::launcher {
@@ -29,7 +30,14 @@ Result<JobSpec> read_job_of(const JobOptions& options) {
     overrides.push_back({"parallel", "{\"data\": " + std::to_string(*options.ranks) + "}"});
   }
   const std::string run = run_named_by(options.job);
-  return read_job(run.empty() ? options.job : run + "/job.json", std::move(overrides));
+  const std::string path = run.empty() ? options.job : run + "/job.json";
+  QD_ASSIGN_OR_RETURN(JobSpec job, read_job(path, overrides));
+  if (job.model.is_custom() && job.model.vocab > 0) return job;
+  QD_ASSIGN_OR_RETURN(const std::int64_t vocabulary, vocabulary_for(job));
+  if (job.model.vocab == vocabulary) return job;
+  // Read again, so that all checks of sizes see the vocabulary.
+  overrides.push_back({"model.vocab", std::to_string(vocabulary)});
+  return read_job(path, std::move(overrides));
 }
 
 Result<Plan> plan_here(const PlanRequest& request) {

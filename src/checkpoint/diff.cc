@@ -22,7 +22,8 @@ Difference diff_states(const TrainingState& a, const TrainingState& b) {
     return fmt::format("consumed_tokens differs: {} against {}", a.consumed_tokens,
                        b.consumed_tokens);
   }
-  if (a.tokenizer != b.tokenizer) {
+  const bool hashed = !a.tokenizer_hash.empty() && !b.tokenizer_hash.empty();
+  if (hashed ? a.tokenizer_hash != b.tokenizer_hash : a.tokenizer != b.tokenizer) {
     return fmt::format("tokenizer differs: \"{}\" against \"{}\"", a.tokenizer, b.tokenizer);
   }
   if (!(a.model == b.model)) {

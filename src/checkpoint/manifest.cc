@@ -28,7 +28,7 @@ Json state_json(const TrainingState& state) {
   Json json = Json::object();
   json.set("step", state.step).set("consumed_tokens", state.consumed_tokens);
   json.set("job_hash", state.job_hash).set("plan_hash", state.plan_hash);
-  json.set("tokenizer", state.tokenizer);
+  json.set("tokenizer", state.tokenizer).set("tokenizer_hash", state.tokenizer_hash);
   json.set("model", state.model).set("job", state.job);
   const ValidationHistory& validation = state.validation;
   if (validation.best_loss) {
@@ -62,6 +62,7 @@ Result<TrainingState> state_from(const Json& json) {
   QD_ASSIGN_OR_RETURN(state.job_hash, string_field(json, "job_hash"));
   QD_ASSIGN_OR_RETURN(state.plan_hash, string_field(json, "plan_hash"));
   QD_ASSIGN_OR_RETURN(state.tokenizer, string_field(json, "tokenizer"));
+  state.tokenizer_hash = json.string_or("tokenizer_hash", "");
   for (const auto& [key, target] : {std::pair{"model", &state.model}, {"job", &state.job}}) {
     const Json* value = json.find(key);
     if (value == nullptr) return fail(Code::kCorrupt, fmt::format("\"{}\" is missing", key));

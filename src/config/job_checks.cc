@@ -48,8 +48,11 @@ class JobChecker {
  private:
   [[nodiscard]] bool given(const std::string& path) const { return findings_.is_given(path); }
 
+  [[nodiscard]] bool has_byte_tokens() const { return draft_.job.data.tokenizer == kByteTokenizer; }
+
   void complete_sequence() {
-    if (!given("model.vocab")) model_.vocab = kByteTokens;
+    // Another tokenizer has to be opened first to be asked; vocabulary_for() does that.
+    if (!given("model.vocab") && has_byte_tokens()) model_.vocab = kByteTokens;
     if (!given("model.context")) model_.context = training_.sequence;
     if (!given("training.sequence")) training_.sequence = model_.context;
     if (!given("model.context") && !given("training.sequence") &&
@@ -60,7 +63,7 @@ class JobChecker {
 
   void check_vocabulary() {
     if (!findings_.sound({"model.vocab", "data.tokenizer"})) return;
-    if (model_.vocab >= kByteTokens) return;
+    if (!has_byte_tokens() || model_.vocab >= kByteTokens) return;
     findings_.report(
         "model.vocab",
         fmt::format("{} is less than the tokenizer's {} tokens", model_.vocab, kByteTokens),

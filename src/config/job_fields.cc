@@ -32,17 +32,6 @@ ChoiceKind choice(std::vector<std::string_view> later = {}) {
           .later = std::move(later)};
 }
 
-ChoiceKind tokenizer() {
-  return {.set =
-              [](JobDraft& draft, std::string_view text) {
-                draft.job.data.tokenizer = text;
-                return text == "bytes";
-              },
-          .get = [](const JobDraft& draft) { return std::string_view(draft.job.data.tokenizer); },
-          .choices = [] { return std::string("\"bytes\""); },
-          .later = {}};
-}
-
 constexpr Scope kLlamaOnly{
     [](const JobSpec& job) { return job.model.family == ModelFamily::kLlama; },
     "model.family \"llama\""};
@@ -170,8 +159,10 @@ void add_data(std::vector<JobField>& fields) {
        {"data.validation_fraction",
         RealKind{.slot = at<kData, &D::validation_fraction>, .least = 0, .most = 0.9}, "fraction",
         "", "This last part of the training text is kept for evaluation."},
-       {"data.tokenizer", tokenizer(), "", "",
-        "How text becomes tokens; `bytes` takes each byte as one of 256."},
+       {"data.tokenizer", PathKind{at<kData, &D::tokenizer>, kByteTokenizer}, "", "",
+        "How text becomes tokens. `bytes` takes each byte as one of 256; otherwise a folder with "
+        "`tokenizer.json`, or `vocab.json` and `merges.txt`, or `tokenizer.model`, or one of the "
+        "two files that stand alone. Relative to the job file's folder."},
        {"data.order", choice<kData, &D::order, kSampleOrderText>(), "", "",
         "Samples of an epoch in a random order of their own, or as they stand."}});
 }

@@ -58,6 +58,7 @@ struct NameKind {
 };
 struct PathKind {
   std::string& (*slot)(JobDraft&);
+  std::string_view word = "";  ///< A value that is no path.
 };
 /// One path or glob, or an array of them.
 struct PathsKind {
@@ -102,6 +103,8 @@ struct JobField {
 };
 
 inline constexpr std::string_view kRequired = "required";
+/// The value of data.tokenizer that is no path.
+inline constexpr std::string_view kByteTokenizer = "bytes";
 /// No default where the row's scope holds.
 inline constexpr std::string_view kRequiredThere = "required there";
 

@@ -145,6 +145,7 @@ class JobReader {
                                    ? ""
                                    : std::filesystem::path(text_.file).parent_path().string();
     if (const auto* kind = std::get_if<PathKind>(&field.kind)) {
+      if (kind->slot(draft_) == kind->word) return;
       kind->slot(draft_) = absolute_path(folder, kind->slot(draft_));
       check_text(path, kind->slot(draft_));
     } else if (const auto* paths = std::get_if<PathsKind>(&field.kind)) {

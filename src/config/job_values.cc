@@ -78,7 +78,9 @@ struct Expected {
            "letter, "
            "a digit or \"_\"";
   }
-  std::string operator()(const PathKind&) const { return "a path"; }
+  std::string operator()(const PathKind& kind) const {
+    return kind.word.empty() ? "a path" : fmt::format("\"{}\" or a path", kind.word);
+  }
   std::string operator()(const PathsKind&) const { return "a path, a glob or an array of them"; }
   std::string operator()(const ChoiceKind& kind) const { return expected(kind); }
   std::string operator()(const FixedKind& kind) const { return expected(kind); }

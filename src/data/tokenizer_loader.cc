@@ -47,6 +47,15 @@ Result<FileText> read(const std::string& path) {
   return FileText{path, std::move(text)};
 }
 
+/// What a file is called in a tokenizer's folder, whatever it was called alone.
+std::string usual_name(const std::string& path) {
+  const std::string name = name_of(path);
+  if (name.ends_with(".model")) return "tokenizer.model";
+  const bool usual =
+      name == "vocab.json" || name == "merges.txt" || name == "tokenizer_config.json";
+  return usual ? name : "tokenizer.json";
+}
+
 std::string hash_of(const std::vector<FileText>& files) {
   Hasher hasher;
   const auto add = [&](const std::string& text) {
@@ -54,7 +63,7 @@ std::string hash_of(const std::vector<FileText>& files) {
     hasher.add(std::as_bytes(std::span(framed)));
   };
   for (const FileText& file : files) {
-    add(name_of(file.path));
+    add(usual_name(file.path));
     add(file.text);
   }
   return hash_text(hasher.digest());
@@ -157,11 +166,28 @@ Result<void> copy_tokenizer(const Tokenizer& tokenizer, const std::string& folde
                                             "they were read",
                                             folder_of(files[0].path)));
   }
-  QD_RETURN_IF_ERROR(make_folders(folder));
+  // Aside first: the folder may hold another tokenizer, whose files must not mix with these.
+  const std::string aside = folder + ".new";
+  QD_RETURN_IF_ERROR(remove_tree(aside));
+  QD_RETURN_IF_ERROR(make_folders(aside));
   for (const FileText& file : files) {
-    QD_RETURN_IF_ERROR(write_file_atomically(folder + "/" + name_of(file.path), file.text));
+    QD_RETURN_IF_ERROR(write_file_atomically(aside + "/" + usual_name(file.path), file.text));
   }
-  return {};
+  QD_RETURN_IF_ERROR(remove_tree(folder));
+  return rename_durably(aside, folder);
+}
+
+Result<std::int64_t> vocabulary_for(const JobSpec& job) {
+  QD_ASSIGN_OR_RETURN(const auto tokenizer, make_tokenizer(job.data.tokenizer));
+  const std::int64_t needed = tokenizer->vocabulary();
+  if (job.model.vocab == 0) return needed;
+  if (job.model.vocab >= needed) return job.model.vocab;
+  Error error{Code::kInvalid, "the tokenizer does not fit the model", {}};
+  error.diagnostics.push_back({"", 0, "model.vocab",
+                               fmt::format("{} is less than the {} tokens of data.tokenizer \"{}\"",
+                                           job.model.vocab, needed, job.data.tokenizer),
+                               fmt::format("at least {}", needed)});
+  return fail(std::move(error));
 }
 
 }  // namespace quadrille

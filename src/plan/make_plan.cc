@@ -115,6 +115,10 @@ Result<Program> checked_program(const JobSpec& job, const LayoutChoice& choice) 
 }  // namespace
 
 Result<Plan> make_plan(const JobSpec& job, const MachineFacts& machine) {
+  if (job.model.vocab < 1) {
+    return fail(Code::kInvalid,
+                "model.vocab is not known: it is data.tokenizer's, which must be asked first");
+  }
   QD_ASSIGN_OR_RETURN(LayoutChoice choice, internal::choose_layout(job, machine));
   const Bytes checkpoint = internal::checkpoint_size(job.model);
   QD_RETURN_IF_ERROR(check_disk(job, machine, checkpoint));

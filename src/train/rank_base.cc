@@ -84,6 +84,18 @@ void record_data(const RankBase& base) {
                                   .set("warnings", std::move(warnings)));
 }
 
+/// Beside the checkpoints, so that a run that has moved, or whose tokenizer has, still generates.
+Result<void> keep_tokenizer(const RankBase& base) {
+  const Tokenizer& tokenizer = base.corpus->tokenizer();
+  if (!base.is_first() || tokenizer.files().empty()) return {};
+  const std::string folder =
+      checkpoint_directory(*base.plan, base.options.run_directory) + "/tokenizer";
+  if (const auto kept = make_tokenizer(folder); kept && (*kept)->hash() == tokenizer.hash()) {
+    return {};
+  }
+  return copy_tokenizer(tokenizer, folder);
+}
+
 }  // namespace
 
 Result<void> open_base(RankBase& base, World& world, const TrainerOptions& options) {
@@ -130,7 +142,7 @@ Result<void> bind_training(RankBase& base, std::span<const int> backward_order) 
                        .pool = base.pool.get(),
                        .events = base.options.events},
                       checkpoint_tensors(base)));
-  return {};
+  return keep_tokenizer(base);
 }
 
 std::vector<CheckpointTensor> checkpoint_tensors(const RankBase& base) {

@@ -25,20 +25,26 @@ std::string first_difference(const Json& saved, const Json& wanted) {
   return {};
 }
 
-Result<void> check_fits(const TrainingState& saved, const Plan& plan, const std::string& path) {
-  const TrainingState wanted = training_state(plan, 0);
+// The same ids by another path are the same tokenizer.
+bool same_tokenizer(const TrainingState& a, const TrainingState& b) {
+  if (a.tokenizer_hash.empty() || b.tokenizer_hash.empty()) return a.tokenizer == b.tokenizer;
+  return a.tokenizer_hash == b.tokenizer_hash;
+}
+
+Result<void> check_fits(const TrainingState& saved, const RankBase& base, const std::string& path) {
+  const TrainingState wanted = training_state(base, 0);
   const std::string difference = first_difference(saved.model, wanted.model);
   if (!difference.empty()) {
     return fail(Code::kInvalid, fmt::format("{} is of another model: {}", path, difference));
   }
-  if (saved.tokenizer != wanted.tokenizer) {
+  if (!same_tokenizer(saved, wanted)) {
     return fail(Code::kInvalid,
                 fmt::format("{} was trained with tokenizer \"{}\", the job has \"{}\"", path,
                             saved.tokenizer, wanted.tokenizer));
   }
-  if (saved.step > plan.job.training.steps) {
+  if (saved.step > base.plan->job.training.steps) {
     return fail(Code::kInvalid, fmt::format("{} has {} steps, more than the {} of training.steps",
-                                            path, saved.step, plan.job.training.steps));
+                                            path, saved.step, base.plan->job.training.steps));
   }
   return {};
 }
@@ -83,10 +89,10 @@ Result<std::string> agree_on_checkpoint(RankBase& base) {
 Result<StartPoint> load(RankBase& base, const std::string& path) {
   QD_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::open(path));
   const TrainingState& saved = checkpoint.manifest().state;
-  QD_RETURN_IF_ERROR(check_fits(saved, *base.plan, path));
+  QD_RETURN_IF_ERROR(check_fits(saved, base, path));
   QD_RETURN_IF_ERROR(load_all(checkpoint, *base.stream, checkpoint_tensors(base)));
   if (base.is_first()) {
-    const bool same_job = saved.job_hash == training_state(*base.plan, 0).job_hash;
+    const bool same_job = saved.job_hash == training_state(base, 0).job_hash;
     if (!same_job) {
       base.options.log->warning("the checkpoint was made with other training settings: " + path);
     }
@@ -99,7 +105,8 @@ Result<StartPoint> load(RankBase& base, const std::string& path) {
 
 }  // namespace
 
-TrainingState training_state(const Plan& plan, std::int64_t step) {
+TrainingState training_state(const RankBase& base, std::int64_t step) {
+  const Plan& plan = *base.plan;
   const Json job = to_json(plan.job);
   TrainingState state;
   state.step = step;
@@ -107,6 +114,7 @@ TrainingState training_state(const Plan& plan, std::int64_t step) {
   state.model = *job.find("model");
   state.job = job;
   state.tokenizer = plan.job.data.tokenizer;
+  state.tokenizer_hash = base.corpus->tokenizer_record().hash;
   // What determines the numbers of a step: the model, the data and the training settings.
   Json decisive = Json::object();
   for (const char* key : {"model", "data", "training"}) decisive.set(key, *job.find(key));

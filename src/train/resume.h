@@ -25,6 +25,6 @@ struct StartPoint {
                                                  const std::function<Result<void>()>& initialise);
 
 /// What a checkpoint of this run says about it after `step` steps.
-[[nodiscard]] TrainingState training_state(const Plan& plan, std::int64_t step);
+[[nodiscard]] TrainingState training_state(const RankBase& base, std::int64_t step);
 
 }  // namespace quadrille::internal

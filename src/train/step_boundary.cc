@@ -118,7 +118,7 @@ void StepBoundary::append(const StepRecord& record) {
 
 Result<void> StepBoundary::save(std::int64_t step) {
   saved_step_ = step;
-  TrainingState state = training_state(*base_.plan, step);
+  TrainingState state = training_state(base_, step);
   state.validation = validation_;
   auto saved = base_.saver->save(state);
   if (!saved) base_.options.log->warning("checkpoint: " + saved.error().to_text());

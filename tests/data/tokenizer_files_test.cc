@@ -92,9 +92,21 @@ TEST(CopyTokenizer, MakesTheSameTokenizerElsewhere) {
     const auto tokenizer = make_tokenizer(path).value();
     ASSERT_TRUE(copy_tokenizer(*tokenizer, copy).has_value());
     if (tokenizer->files().empty()) continue;
-    const std::string file = tokenizer->files()[0].substr(tokenizer->files()[0].rfind('/'));
-    EXPECT_EQ(make_tokenizer(copy + file).value()->hash(), tokenizer->hash());
+    EXPECT_EQ(make_tokenizer(copy).value()->hash(), tokenizer->hash()) << name;
   }
+}
+
+TEST(VocabularyFor, IsTheTokenizersUnlessTheModelHasMore) {
+  JobSpec job;
+  job.data.tokenizer = golden("llama3_style");
+  const std::int64_t own = make_tokenizer(job.data.tokenizer).value()->vocabulary();
+  EXPECT_EQ(vocabulary_for(job), own);
+  job.model.vocab = own + 100;
+  EXPECT_EQ(vocabulary_for(job), own + 100);
+  job.model.vocab = own - 1;
+  EXPECT_THAT(vocabulary_for(job).error().to_text(),
+              AllOf(HasSubstr("model.vocab"), HasSubstr(std::to_string(own - 1)),
+                    HasSubstr(std::to_string(own)), HasSubstr("llama3_style")));
 }
 
 TEST(CopyTokenizer, RefusesFilesThatHaveChanged) {

@@ -53,9 +53,12 @@ struct TrainingState {
   std::int64_t consumed_tokens = 0;
   std::string job_hash;  ///< Of the parts of the job that determine the numbers.
   std::string plan_hash;
-  Json model;  ///< The job's `model` object, to rebuild it for inference.
-  Json job;    ///< The whole effective job.
-  std::string tokenizer;
+  Json model;             ///< The job's `model` object, to rebuild it for inference.
+  Json job;               ///< The whole effective job.
+  std::string tokenizer;  ///< As the job names it.
+  /// Of what its ids mean; empty in checkpoints that do not say. A tokenizer with files has a copy
+  /// of them beside the checkpoints, in `tokenizer`.
+  std::string tokenizer_hash;
   ValidationHistory validation;
 };
 

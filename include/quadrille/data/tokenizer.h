@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "quadrille/base/result.h"
+#include "quadrille/config/job_spec.h"
 
 namespace quadrille {
 
@@ -64,8 +65,7 @@ class Tokenizer {
 
   /// The files that it was read from; empty for "bytes".
   [[nodiscard]] std::span<const std::string> files() const { return files_; }
-  /// Of names and contents of the files, as hash_text writes it; empty for "bytes". Two tokenizers
-  /// with the same hash are the same.
+  /// Of the files' contents, as hash_text writes it; empty for "bytes".
   [[nodiscard]] const std::string& hash() const { return hash_; }
 
  protected:
@@ -82,9 +82,14 @@ class Tokenizer {
 /// names what was expected.
 [[nodiscard]] Result<std::unique_ptr<Tokenizer>> make_tokenizer(const std::string& name);
 
-/// Copies the tokenizer's files into `folder`, from which make_tokenizer makes the same one.
-/// Nothing is done for "bytes". Errors: kCorrupt where the files have changed since they were read.
+/// Copies the tokenizer's files to `folder`, in the place of what is there; make_tokenizer makes
+/// the same one from it. Nothing is done for "bytes". Errors: kCorrupt where the files have changed
+/// since they were read.
 [[nodiscard]] Result<void> copy_tokenizer(const Tokenizer& tokenizer, const std::string& folder);
+
+/// A job's model.vocab, or what it is by default: the size of its tokenizer's vocabulary. Opens the
+/// tokenizer. Errors: those of make_tokenizer; kInvalid where the model has fewer tokens.
+[[nodiscard]] Result<std::int64_t> vocabulary_for(const JobSpec& job);
 
 /// Encodes a text that arrives in chunks cut anywhere, with the ids of the whole text at once. What
 /// later chunks could still change is kept back until they come.
