@@ -144,7 +144,9 @@ Result<std::unique_ptr<Tokenizer>> make_bpe_tokenizer(BpeDefinition definition,
   for (std::size_t id = 0; id < definition.tokens.size(); ++id) {
     const std::string& bytes = definition.tokens[id];
     if (bytes.size() != 1) continue;
-    byte_tokens[static_cast<unsigned char>(bytes[0])] = static_cast<std::int32_t>(id);
+    std::int32_t& token = byte_tokens[static_cast<unsigned char>(bytes[0])];
+    // An added token may be a byte as well; it comes after those that merges know.
+    if (token < 0) token = static_cast<std::int32_t>(id);
   }
   const auto missing = std::find(byte_tokens.begin(), byte_tokens.end(), -1);
   if (missing != byte_tokens.end()) {

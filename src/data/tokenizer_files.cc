@@ -78,13 +78,13 @@ Result<std::vector<std::string>> token_bytes(const std::string& file,
   for (const AddedToken& token : added) tokens[static_cast<std::size_t>(token.id)] = token.text;
   for (const auto& [written, id] : vocabulary) {
     std::string& bytes = tokens[static_cast<std::size_t>(id)];
-    if (bytes == written) continue;  // an added token is its text
+    const auto decoded = bytes_from_alphabet(written);
+    if (bytes == written && (!decoded || *decoded == written)) continue;  // an added token
     if (!bytes.empty()) {
       return fail_in_file(file, 0, "",
-                          fmt::format("id {} has two tokens, one is \"{}\"", id, written),
+                          fmt::format("id {} has two meanings, one is \"{}\"", id, written),
                           "one token for each id");
     }
-    const auto decoded = bytes_from_alphabet(written);
     if (!decoded || decoded->empty()) {
       return fail_in_file(file, 0, "",
                           fmt::format("token \"{}\" is not written in the byte alphabet", written),

@@ -31,6 +31,11 @@ bool same_tokenizer(const TrainingState& a, const TrainingState& b) {
   return a.tokenizer_hash == b.tokenizer_hash;
 }
 
+std::string tokenizer_text(const TrainingState& state) {
+  return fmt::format("\"{}\" (hash {})", state.tokenizer,
+                     state.tokenizer_hash.empty() ? "unknown" : state.tokenizer_hash);
+}
+
 Result<void> check_fits(const TrainingState& saved, const RankBase& base, const std::string& path) {
   const TrainingState wanted = training_state(base, 0);
   const std::string difference = first_difference(saved.model, wanted.model);
@@ -38,9 +43,8 @@ Result<void> check_fits(const TrainingState& saved, const RankBase& base, const 
     return fail(Code::kInvalid, fmt::format("{} is of another model: {}", path, difference));
   }
   if (!same_tokenizer(saved, wanted)) {
-    return fail(Code::kInvalid,
-                fmt::format("{} was trained with tokenizer \"{}\", the job has \"{}\"", path,
-                            saved.tokenizer, wanted.tokenizer));
+    return fail(Code::kInvalid, fmt::format("{} was trained with tokenizer {}, the job has {}",
+                                            path, tokenizer_text(saved), tokenizer_text(wanted)));
   }
   if (saved.step > base.plan->job.training.steps) {
     return fail(Code::kInvalid, fmt::format("{} has {} steps, more than the {} of training.steps",

@@ -67,7 +67,7 @@ TEST(MakeTokenizer, RefusesATokenizerJsonThatItWouldReadWrongly) {
   EXPECT_THAT(json_refusal(R"("lstrip":false)", R"("lstrip":true)"), HasSubstr("lstrip"));
   EXPECT_THAT(json_refusal(R"("use_regex":false)", R"("use_regex":true)"), HasSubstr("use_regex"));
   EXPECT_THAT(json_refusal(R"("!":0)", R"("!":-1)"), HasSubstr("\"!\" has no id"));
-  EXPECT_THAT(json_refusal(R"("!":0)", R"("!":1)"), HasSubstr("id 1 has two tokens"));
+  EXPECT_THAT(json_refusal(R"("!":0)", R"("!":1)"), HasSubstr("id 1 has two meanings"));
   EXPECT_THAT(json_refusal(R"("!":0,)", ""), HasSubstr("no token for byte 0x21"));
   EXPECT_THAT(json_refusal("{", "["), HasSubstr("tokenizer.json:1"));
 }

@@ -10,6 +10,7 @@ set(QUADRILLE_FUZZ_TARGETS
   "megatron : data"
   "safetensors : checkpoint"
   "sidecar : data"
+  "tokenizer : data"
   "tokens : data"
 )
 
