@@ -13,6 +13,7 @@
 #include "quadrille/base/random.h"
 #include "quadrille/device/host_binding.h"
 #include "quadrille/plan/plan.h"
+#include "support/guarded_device.h"
 
 namespace quadrille::test {
 
@@ -77,7 +78,7 @@ Result<TrainingOutcome> run_tiny(const JobSpec& job, const TinyRunOptions& optio
     QD_ASSIGN_OR_RETURN(const HostTopology host, read_host_topology());
     QD_RETURN_IF_ERROR(bind_this_thread(share_of_host(host, world.rank(), world.size())));
     const std::unique_ptr<Device> device =
-        options.make_device ? options.make_device() : make_host_device();
+        options.guarded ? ::quadrille::testing::make_guarded_device() : make_host_device();
     QD_ASSIGN_OR_RETURN(const TrainingOutcome mine,
                         train(world, {.plan = &plan,
                                       .run_directory = options.run_directory,

@@ -39,8 +39,7 @@ struct TinyRunOptions {
   std::string run_directory;
   ResumePolicy resume = ResumePolicy::kNever;
   const StopSignal* stop = nullptr;
-  /// Makes each rank's device; host devices where empty.
-  std::function<std::unique_ptr<Device>()> make_device;
+  bool guarded = false;  ///< On the device whose memory the host cannot touch.
 };
 
 /// Plans the job and trains it on threads; the outcome of rank 0.

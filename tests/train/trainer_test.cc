@@ -113,6 +113,17 @@ TEST_F(TrainerTest, AnyMicroBatchGivesTheSameLosses) {
   }
 }
 
+TEST_F(TrainerTest, ADeviceWhoseMemoryTheHostCannotTouchTrainsToTheSameBits) {
+  JobSpec job = tiny_job(scratch_.path());
+  job.parallel.data = 2;
+  job.model.dropout = 0.1;
+  job.checkpoint.every = 3;
+  const std::vector<double> host = train_losses(job, "host");
+  const auto outcome = run_tiny(job, {.run_directory = folder("guarded"), .guarded = true});
+  ASSERT_TRUE(outcome) << outcome.error().to_text();
+  EXPECT_EQ(losses_of(folder("guarded")), host);
+}
+
 TEST_F(TrainerTest, BucketSizeChangesNoBit) {
   JobSpec job = tiny_job(scratch_.path());
   job.parallel.data = 3;
