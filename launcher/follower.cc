@@ -20,7 +20,7 @@ bool is_same_row(const StepRecord& a, const StepRecord& b) {
 
 std::size_t MetricsFollower::poll() {
   struct stat status {};
-  if (::stat(path_.c_str(), &status) != 0) return 0;
+  if (::stat(path_.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return 0;
   const auto size = static_cast<std::size_t>(status.st_size);
   if (status.st_ino == inode_ && size == offset_) return 0;
   if (status.st_ino == inode_ && size > offset_) return read_from_offset();

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 
 #include "launcher/commands.h"
@@ -139,22 +140,26 @@ Result<void> write_run_files(const Prepared& prepared, const LaunchOptions& opti
 // What --resume means here. A run that has checkpoints is never trained over.
 Result<std::string> resume_policy(const LaunchOptions& options, const Prepared& prepared,
                                   const RunDirectory& run) {
-  if (options.resume.empty()) return std::string(run.existed() ? "auto" : "never");
-  if (options.resume != "never") return options.resume;
+  std::string policy = options.resume;
+  if (policy.empty()) policy = run.existed() ? "auto" : "never";
+  if (policy != "never") return policy;
   const std::string& chosen = prepared.plan.job.checkpoint.directory;
-  const auto checkpoints = list_checkpoints(chosen.empty() ? run.paths().checkpoints() : chosen);
+  const std::string directory = chosen.empty() ? run.paths().checkpoints() : chosen;
+  const auto checkpoints = list_checkpoints(directory);
   if (checkpoints && !checkpoints->empty()) {
     return fail(
         Code::kInvalid,
-        fmt::format("--resume never, but {} holds checkpoints of an earlier run, which would be "
-                    "lost; choose another --run-dir, or --resume auto to go on",
-                    run.paths().directory));
+        fmt::format(
+            "a new run starts anew, but {} holds checkpoints of an earlier one, which would be "
+            "lost; choose another directory, or --resume auto to go on",
+            directory));
   }
-  return options.resume;
+  return policy;
 }
 
 Result<int> run_launch(const LaunchOptions& options) {
   QD_ASSIGN_OR_RETURN(SignalPipe signals, SignalPipe::create());
+  std::signal(SIGPIPE, SIG_IGN);  // a reader of the progress that goes away must not end the run
   QD_ASSIGN_OR_RETURN(const Prepared prepared, prepare(options));
   if (options.print) {
     QD_RETURN_IF_ERROR(print_all(prepared, options));
@@ -174,6 +179,11 @@ Result<int> run_launch(const LaunchOptions& options) {
                                           .on_tick = [&view] { view.tick(); },
                                           .on_stop = [&view] { view.stopping(); }}));
   view.end(result);
+  if (result.outcome == LaunchOutcome::kDone && !view.has_steps()) {
+    return fail(Code::kInternal,
+                "the ranks ended without a step; a PROGRAM joins the run by run_launched() "
+                "(docs/custom-trainers.md)");
+  }
   return exit_code(result);
 }
 

@@ -24,6 +24,7 @@ class LaunchView {
   void stopping();
   /// The summary of a run that ended well, or why it did not.
   void end(const LaunchResult& result);
+  [[nodiscard]] bool has_steps() const { return !follower_.rows().empty(); }
 
  private:
   void show_rows(std::size_t fresh);

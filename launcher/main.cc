@@ -38,7 +38,7 @@ void add_job_options(CLI::App& command, JobOptions& options) {
       ->allow_extra_args(false);
   command.add_option("--ranks", options.ranks, "Data-parallel ranks (default: the job's layout)")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 20));
 }
 
 void add_plan(CLI::App& app, PlanOptions& options, Action& action) {
@@ -167,7 +167,7 @@ void add_conversions(CLI::App& group, ConvertOptions& options, Action& action) {
                  "Most weights in one file, e.g. 500MB (default: 5GB)")
       ->type_name("BYTES")
       ->transform(CLI::AsSizeValue(true))
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   CLI::App* from =
       add(group, "import", "Make a Hugging Face folder a checkpoint, without optimizer state",
           "quadrille checkpoint import my-model imported");
@@ -316,7 +316,12 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  return action();
+  const int code = action();
+  // A launch goes on without its reader; every other command's output is its result.
+  if (code != 0 || app.got_subcommand("launch") || app.got_subcommand("rank")) return code;
+  if (is_printed()) return 0;
+  complain("quadrille: standard output could not be written");
+  return 1;
 }
 
 }  // namespace

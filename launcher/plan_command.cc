@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "launcher/commands.h"
 #include "launcher/job.h"
 #include "launcher/terminal.h"
@@ -26,11 +28,23 @@ Result<void> print_program(const Plan& plan, int rank) {
   return {};
 }
 
+// A file is replaced whole; what is no file (a device, a pipe) is written to; a link is followed.
+Result<void> write_output(const std::string& path, const std::string& text) {
+  std::error_code error;
+  const auto target = std::filesystem::weakly_canonical(path, error);
+  if (error) return fail(errno_error("cannot write \"" + path + "\"", error.value()));
+  if (!std::filesystem::exists(target) || std::filesystem::is_regular_file(target)) {
+    return write_file_atomically(target, text + "\n");
+  }
+  QD_ASSIGN_OR_RETURN(AppendFile file, AppendFile::open(target));
+  return file.append_line(text);
+}
+
 Result<void> run_plan(const PlanOptions& options) {
   QD_ASSIGN_OR_RETURN(JobSpec job, read_job_of(options.job));
   QD_ASSIGN_OR_RETURN(const Plan plan, plan_here({.job = std::move(job), .run_directory = "."}));
   if (!options.output.empty()) {
-    QD_RETURN_IF_ERROR(write_file_atomically(options.output, write_json(to_json(plan), 2) + "\n"));
+    QD_RETURN_IF_ERROR(write_output(options.output, write_json(to_json(plan), 2)));
   }
   if (options.json) {
     print_line(write_json(to_json(plan), 2));

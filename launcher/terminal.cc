@@ -22,6 +22,8 @@ void print_line(std::string_view text) {
   std::fflush(stdout);
 }
 
+bool is_printed() { return std::fflush(stdout) == 0 && std::ferror(stdout) == 0; }
+
 void complain(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fputc('\n', stderr);

@@ -10,7 +10,9 @@ namespace quadrille::launcher {
 
 void print(std::string_view text);       ///< Standard output, as it is.
 void print_line(std::string_view text);  ///< With a newline.
-void complain(std::string_view text);    ///< Standard error, with a newline.
+/// Everything printed so far has been written.
+[[nodiscard]] bool is_printed();
+void complain(std::string_view text);  ///< Standard error, with a newline.
 
 /// One line that is rewritten in place on a terminal and printed now and then elsewhere.
 class LiveLine {

@@ -42,17 +42,28 @@ std::string checkpoint_directory(const std::string& path) {
   return path_exists(inside) ? inside : path;
 }
 
+/// The step where `path` is itself a checkpoint's folder.
+std::optional<std::int64_t> step_of_checkpoint(const std::string& path) {
+  return internal::step_of(std::filesystem::path(path + "/").parent_path().filename().string());
+}
+
 }  // namespace
 
 Result<std::vector<CheckpointListing>> list_checkpoints(const std::string& directory) {
   if (!path_exists(directory)) {
     return fail(Code::kNotFound, "\"" + directory + "\" does not exist");
   }
-  QD_ASSIGN_OR_RETURN(const auto folders, internal::step_folders(checkpoint_directory(directory)));
+  std::vector<internal::StepFolder> folders;
+  if (const auto step = step_of_checkpoint(directory)) {
+    folders.push_back({*step, directory});
+  } else {
+    QD_ASSIGN_OR_RETURN(folders, internal::step_folders(checkpoint_directory(directory)));
+  }
   std::vector<CheckpointListing> listings;
   for (const internal::StepFolder& folder : folders) {
     CheckpointListing listing{folder.path, folder.step, folder_bytes(folder.path), {}};
     if (auto opened = Checkpoint::open(folder.path); !opened) listing.damage = opened.error();
+    if (!path_exists(folder.path)) continue;  // A run that goes on has just pruned it.
     listings.push_back(std::move(listing));
   }
   return listings;
@@ -73,7 +84,7 @@ Result<NewestCheckpoint> find_newest_valid(const std::string& directory) {
       }
       listing.damage = sound.error();
     }
-    newest.skipped.push_back(std::move(listing));
+    if (path_exists(listing.path)) newest.skipped.push_back(std::move(listing));
   }
   return newest;
 }

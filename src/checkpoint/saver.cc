@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "checkpoint/directory_lock.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/save_task.h"
 #include "checkpoint/staging.h"
@@ -23,9 +24,9 @@ Result<void> check_options(const SaverOptions& options) {
   return {};
 }
 
-/// Rank 0: the directory exists, is clean, and can be written now rather than at the first save.
+/// Rank 0, with the lock: the directory is clean and can be written now rather than at the first
+/// save.
 Result<void> prepare_directory(const std::string& directory) {
-  QD_RETURN_IF_ERROR(make_folders(directory));
   QD_RETURN_IF_ERROR(internal::clear_leftovers(directory));
   const std::string probe = directory + "/.partial-probe";
   QD_RETURN_IF_ERROR(make_folders(probe));
@@ -47,6 +48,7 @@ std::vector<SafetensorsTensor> describe(const std::vector<CheckpointTensor>& ten
 
 struct CheckpointSaver::State {
   SaverOptions options;
+  internal::DirectoryLock lock;  ///< Rank 0's.
   std::vector<CheckpointTensor> tensors;
   std::vector<SafetensorsTensor> described;
   internal::Share share;
@@ -82,8 +84,12 @@ void CheckpointSaver::State::finish() {
 Result<std::unique_ptr<CheckpointSaver>> CheckpointSaver::create(
     const SaverOptions& options, std::vector<CheckpointTensor> tensors) {
   QD_RETURN_IF_ERROR(check_options(options));
-  if (options.rank.value == 0) QD_RETURN_IF_ERROR(prepare_directory(options.directory));
   auto state = std::make_unique<State>();
+  if (options.rank.value == 0) {
+    QD_RETURN_IF_ERROR(make_folders(options.directory));
+    QD_ASSIGN_OR_RETURN(state->lock, internal::DirectoryLock::take(options.directory));
+    QD_RETURN_IF_ERROR(prepare_directory(options.directory));
+  }
   state->options = options;
   state->tensors = std::move(tensors);
   state->described = describe(state->tensors);

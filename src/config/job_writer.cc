@@ -25,7 +25,7 @@ Json to_json(const JobSpec& job) {
   const internal::JobDraft draft{.job = job};
   Json root = Json::object();
   for (const internal::JobField& field : internal::job_fields()) {
-    if (field.path == "training.tokens") continue;  // Steps say the same.
+    if (field.path == "training.tokens") continue;                      // Steps say the same.
     if (field.path == "model.vocab" && job.model.vocab == 0) continue;  // Still the tokenizer's.
     if (!field.applies_to(job)) continue;
     const auto value = internal::written_value(field, draft);

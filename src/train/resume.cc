@@ -53,6 +53,14 @@ Result<void> check_fits(const TrainingState& saved, const RankBase& base, const 
   return {};
 }
 
+// Starting anew would replace what somebody may still repair.
+Error none_is_sound(const std::string& directory, const std::vector<CheckpointListing>& damaged) {
+  std::string message = "no checkpoint in " + directory +
+                        " can be read, and starting anew would replace them; repair or move them";
+  for (const CheckpointListing& listing : damaged) message += "; " + listing.damage->message;
+  return {Code::kCorrupt, std::move(message), {}};
+}
+
 // Rank 0's answer: the path to load, or an empty one to start anew.
 Result<std::string> choose_checkpoint(RankBase& base) {
   if (base.options.resume == ResumePolicy::kNever) return std::string();
@@ -72,6 +80,7 @@ Result<std::string> choose_checkpoint(RankBase& base) {
                                     .set("reason", skipped.damage ? skipped.damage->message : ""));
   }
   if (newest.checkpoint) return newest.checkpoint->path();
+  if (!newest.skipped.empty()) return fail(none_is_sound(directory, newest.skipped));
   if (!required) return std::string();
   return fail(Code::kNotFound, "no valid checkpoint in " + directory + ", but one is required");
 }

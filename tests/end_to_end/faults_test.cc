@@ -195,6 +195,38 @@ TEST_F(Faults, ADamagedCheckpointIsSkippedForTheNewestValidOne) {
   EXPECT_THAT(*events, HasSubstr("checkpoint_skipped"));
 }
 
+TEST_F(Faults, WhereEveryCheckpointIsDamagedARunIsNotTrainedOverThem) {
+  train("run");
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(path("run/checkpoints"))) {
+    if (entry.path().extension() == ".safetensors") std::filesystem::resize_file(entry.path(), 100);
+  }
+  const auto before = list_checkpoints(path("run"));
+  const CommandResult again = quadrille({"launch", "job.json", "--run-dir", "run"});
+  EXPECT_EQ(again.exit_code, 1) << again.output << again.errors;
+  EXPECT_THAT(again.errors, HasSubstr("can be read"));
+  const auto after = list_checkpoints(path("run"));
+  ASSERT_TRUE(before && after);
+  EXPECT_EQ(after->size(), before->size());
+}
+
+TEST_F(Faults, TwoRunsCannotSaveIntoOneDirectory) {
+  const std::vector<std::string> shared{"--set", "checkpoint.directory=\"" + path("shared") + "\"",
+                                        "--set", "training.steps=100000"};
+  const auto command = start(arguments("a", "threads", shared));
+  ASSERT_TRUE(reach(*command, "a", 1));
+  const CommandResult second = quadrille(arguments("b", "threads", shared));
+  EXPECT_EQ(second.exit_code, 2) << second.output << second.errors;
+  EXPECT_THAT(second.errors, HasSubstr("shared"));
+}
+
+TEST_F(Faults, AReaderOfTheProgressThatGoesAwayDoesNotEndTheRun) {
+  const std::string launch =
+      kProgram + " launch job.json --run-dir run | head -1; exit ${PIPESTATUS[0]}";
+  const CommandResult result = run_command({"bash", "-c", launch}, scratch_.path());
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_EQ(steps_in("run"), 20U);
+}
+
 TEST_F(Faults, ASecondLaunchIntoOneRunDirectoryIsRefused) {
   const auto command = start(arguments("run", "threads", {"--set", "training.steps=100000"}));
   ASSERT_TRUE(reach(*command, "run", 1));

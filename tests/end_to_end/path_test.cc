@@ -109,6 +109,7 @@ TEST_F(WholePath, CheckpointCommandsListVerifyAndFindADifference) {
   ASSERT_TRUE(rows && rows->is_array());
   EXPECT_EQ(rows->elements().size(), 3U);  // every 5 of 20 steps, the newest 3 kept
   EXPECT_EQ(quadrille({"checkpoint", "verify", "run"}).exit_code, 0);
+  EXPECT_EQ(quadrille({"checkpoint", "verify", "run/checkpoints/step-00000020"}).exit_code, 0);
   const CommandResult diff = quadrille({"checkpoint", "diff", "run", "other"});
   EXPECT_EQ(diff.exit_code, 1);
   EXPECT_THAT(diff.output, Not(HasSubstr("equal")));
@@ -130,6 +131,14 @@ TEST_F(WholePath, PlanSaysWhatItDecided) {
   EXPECT_THAT(program.output, HasSubstr("optimizer_step"));
   const CommandResult json = quadrille({"plan", "job.json", "--json", "-o", "plan.json"});
   ASSERT_EQ(json.exit_code, 0);
+  // A link is followed, a device is written to and stays one.
+  std::ofstream(path("target.json")) << "{}";
+  std::filesystem::create_symlink("target.json", path("link.json"));
+  EXPECT_EQ(quadrille({"plan", "job.json", "-o", "link.json"}).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(path("link.json")));
+  EXPECT_GT(std::filesystem::file_size(path("target.json")), 2U);
+  EXPECT_EQ(quadrille({"plan", "job.json", "-o", "/dev/null"}).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
   EXPECT_TRUE(parse_json(json.output, {}));
   EXPECT_TRUE(path_exists(path("plan.json")));
 }
