@@ -47,20 +47,26 @@ class HostStream final : public Stream {
   explicit HostStream(Device& device) : device_(device) {}
   Device& device() override { return device_; }
 
-  void launch(std::string_view operation, std::span<const Operand> operands,
+  void launch(const Operation& operation, std::span<const Operand> operands,
               std::function<void()> body) override {
-    for (const Operand& operand : operands) check_local(operand.view, operation);
-    body();
+    for (const Operand& operand : operands) check_local(operand.view, operation.name);
+    run(operation, operands, body);
   }
   void upload(std::span<const std::byte> source, const TensorView& target) override {
     check_local(target, "upload");
     QD_CHECK(static_cast<std::int64_t>(source.size()) == target.bytes().count());
-    if (!source.empty()) std::memcpy(target.address(), source.data(), source.size());
+    const Operand operand{target, Access::kWrite};
+    run("upload", {&operand, 1}, [&] {
+      if (!source.empty()) std::memcpy(target.address(), source.data(), source.size());
+    });
   }
   void download(const TensorView& source, std::span<std::byte> target) override {
     check_local(source, "download");
     QD_CHECK(static_cast<std::int64_t>(target.size()) == source.bytes().count());
-    if (!target.empty()) std::memcpy(target.data(), source.address(), target.size());
+    const Operand operand{source, Access::kRead};
+    run("download", {&operand, 1}, [&] {
+      if (!target.empty()) std::memcpy(target.data(), source.address(), target.size());
+    });
   }
 
   std::unique_ptr<Event> record() override { return std::make_unique<HostEvent>(); }
@@ -68,6 +74,15 @@ class HostStream final : public Stream {
   Result<void> synchronize() override { return {}; }
 
  private:
+  template <class Body>
+  void run(const Operation& operation, std::span<const Operand> operands, const Body& body) {
+    if (observer() == nullptr) return body();
+    const Seconds begin = monotonic_now();
+    body();
+    const Seconds end = monotonic_now();
+    const Bytes moved = operation.bytes > 0 ? Bytes(operation.bytes) : bytes_moved(operands);
+    observer()->ran({operation, moved, begin, end});
+  }
   void check_local(const TensorView& view, std::string_view operation) const {
     QD_CHECK_MSG(view.empty() || view.device() == &device_,
                  std::string(operation) + " on an operand of another device");
@@ -110,6 +125,19 @@ class HostDevice final : public Device {
 };
 
 }  // namespace
+
+Bytes bytes_moved(std::span<const Operand> operands) {
+  Bytes sum;
+  for (auto operand = operands.begin(); operand != operands.end(); ++operand) {
+    const bool is_repeated = std::any_of(operands.begin(), operand, [&](const Operand& former) {
+      return former.access == operand->access && former.view.address() == operand->view.address() &&
+             former.view.bytes() == operand->view.bytes();
+    });
+    if (is_repeated || operand->view.empty()) continue;
+    sum += operand->view.bytes() * (operand->access == Access::kReadWrite ? 2 : 1);
+  }
+  return sum;
+}
 
 std::unique_ptr<Device> make_host_device() { return std::make_unique<HostDevice>(); }
 

@@ -3,6 +3,7 @@
 #include "quadrille/kernels/attention.h"
 
 #include <array>
+#include <string_view>
 
 #include "kernels/host_attention.h"
 #include "kernels/operands.h"
@@ -40,6 +41,17 @@ Shape check(const AttentionInput& input, const TensorView& out) {
   return shape;
 }
 
+/// `products` of causal attention: each is a multiplication and an addition for each column of a
+/// head and each pair of a query and a key that is not after it.
+Operation causal(std::string_view name, const AttentionInput& input, const Shape& out,
+                 double products) {
+  const auto rows = static_cast<double>(out[0] * out[1]);
+  const double keys = static_cast<double>(out[1] + 1) / 2;
+  Operation operation(name, products * 2 * rows * keys * static_cast<double>(out[2]));
+  operation.extents = {out[0], out[1], input.heads, out[2] / input.heads};
+  return operation;
+}
+
 }  // namespace
 
 AttentionInput packed_attention_input(const TensorView& qkv, std::int64_t heads,
@@ -62,7 +74,7 @@ void attention_forward(Stream& stream, const AttentionForward& arguments) {
                             internal::reads(input.keys.tensor),
                             internal::reads(input.values.tensor), internal::writes(arguments.out),
                             internal::writes(arguments.log_sum_exp)};
-  stream.launch("attention_forward", operands,
+  stream.launch(causal("attention_forward", input, out, 2), operands,
                 [arguments] { internal::host_attention_forward(arguments); });
 }
 
@@ -83,7 +95,8 @@ void attention_backward(Stream& stream, const AttentionBackward& arguments) {
       internal::reads(arguments.log_sum_exp), internal::reads(arguments.dout),
       internal::writes(arguments.delta),      internal::writes(gradient.queries.tensor),
       internal::writes(gradient.keys.tensor), internal::writes(gradient.values.tensor)};
-  stream.launch("attention_backward", operands,
+  // Weights from queries and keys once more are how it is computed, not what it is.
+  stream.launch(causal("attention_backward", input, out, 4), operands,
                 [arguments] { internal::host_attention_backward(arguments); });
 }
 
@@ -100,8 +113,13 @@ void attention_cached(Stream& stream, const AttentionCached& arguments) {
       internal::reads(input.queries.tensor),    internal::reads(input.keys.tensor),
       internal::reads(input.values.tensor),     internal::updates(arguments.key_cache),
       internal::updates(arguments.value_cache), internal::writes(arguments.out)};
-  stream.launch("attention_cached", operands,
-                [arguments] { internal::host_attention_cached(arguments); });
+  Operation operation = causal("attention_cached", input, out, 2);
+  const double past = static_cast<double>(arguments.past * out[0] * out[1]);
+  operation.flops += 2 * 2 * past * static_cast<double>(out[2]);
+  const Bytes keys = arguments.key_cache.bytes();  // of which the positions so far are read
+  operation.bytes = out.elements() * 2 * element_bytes(DType::kF32) +
+                    2 * keys.count() / cache[1] * (arguments.past + 2 * out[1]);
+  stream.launch(operation, operands, [arguments] { internal::host_attention_cached(arguments); });
 }
 
 }  // namespace quadrille::kernels

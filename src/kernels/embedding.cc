@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <string_view>
 
 #include "kernels/host_parallel.h"
 #include "kernels/operands.h"
@@ -83,6 +84,13 @@ void scatter(const EmbeddingBackward& arguments, const Extents& extents) {
   });
 }
 
+/// Of the tables only the tokens' rows are touched: `rows` of H in all, and the ids.
+Operation over_rows(std::string_view name, const Extents& extents, std::int64_t rows) {
+  Operation operation(name);
+  operation.bytes = extents.rows * (rows * extents.width + 1) * element_bytes(DType::kF32);
+  return operation;
+}
+
 }  // namespace
 
 void embedding_forward(Stream& stream, const EmbeddingForward& arguments) {
@@ -96,7 +104,8 @@ void embedding_forward(Stream& stream, const EmbeddingForward& arguments) {
   const std::array operands{
       internal::reads(arguments.tokens), internal::reads(arguments.token_table),
       internal::reads(arguments.position_table), internal::writes(arguments.out)};
-  stream.launch("embedding_forward", operands,
+  const std::int64_t tables = arguments.position_table.empty() ? 1 : 2;
+  stream.launch(over_rows("embedding_forward", extents, 1 + tables), operands,
                 [arguments, extents] { look_up(arguments, extents); });
 }
 
@@ -110,7 +119,8 @@ void embedding_backward(Stream& stream, const EmbeddingBackward& arguments) {
   const std::array operands{internal::reads(arguments.tokens), internal::reads(arguments.dout),
                             internal::updates(arguments.token_gradient),
                             internal::updates(arguments.position_gradient)};
-  stream.launch("embedding_backward", operands,
+  const std::int64_t tables = arguments.position_gradient.empty() ? 1 : 2;
+  stream.launch(over_rows("embedding_backward", extents, 1 + 2 * tables), operands,
                 [arguments, extents] { scatter(arguments, extents); });
 }
 

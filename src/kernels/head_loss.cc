@@ -145,11 +145,16 @@ void head_loss(Stream& stream, const HeadLoss& arguments) {
       internal::reads(arguments.x),          internal::reads(arguments.weight),
       internal::reads(arguments.targets),    internal::updates(arguments.loss_sum),
       internal::writes(arguments.workspace), internal::writes(arguments.rounding.scratch)};
+  const double product =
+      2 * static_cast<double>(extents.rows * extents.width) * static_cast<double>(extents.vocab);
+  Operation operation("head_loss", product);
+  operation.extents = {extents.rows, extents.vocab, extents.width};
   if (!arguments.dx.empty()) {
+    operation.flops = 3 * product;
     operands.push_back(internal::writes(arguments.dx));
     operands.push_back(internal::updates(arguments.weight_gradient));
   }
-  stream.launch("head_loss", operands, [arguments, extents] { run(arguments, extents); });
+  stream.launch(operation, operands, [arguments, extents] { run(arguments, extents); });
 }
 
 }  // namespace quadrille::kernels

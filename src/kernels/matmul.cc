@@ -3,6 +3,7 @@
 #include "quadrille/kernels/matmul.h"
 
 #include <array>
+#include <string_view>
 
 #include "kernels/host_matmul.h"
 #include "kernels/host_parallel.h"
@@ -22,6 +23,17 @@ void without_terms(const Matmul& arguments, std::int64_t m, std::int64_t n) {
   for (std::int64_t row = 0; row < m; ++row) {
     internal::host_add(arguments.bias.host<float>(), c + row * n, n);
   }
+}
+
+/// "NT bf16": how A and B lie in memory, and what their products are of.
+std::string_view variant_of(const Matmul& arguments) {
+  static constexpr std::array<std::array<std::string_view, 4>, 3> kVariants{
+      {{"NN", "NT", "TN", "TT"},
+       {"NN bf16", "NT bf16", "TN bf16", "TT bf16"},
+       {"NN rounded", "NT rounded", "TN rounded", "TT rounded"}}};
+  const auto precision = static_cast<std::size_t>(arguments.rounding.precision);
+  return kVariants[precision]
+                  [(arguments.transpose_a ? 2U : 0U) + (arguments.transpose_b ? 1U : 0U)];
 }
 
 }  // namespace
@@ -45,7 +57,10 @@ void matmul(Stream& stream, const Matmul& arguments) {
       internal::reads(arguments.a), internal::reads(arguments.b), internal::reads(arguments.bias),
       internal::writes(arguments.rounding.scratch),
       arguments.accumulate ? internal::updates(arguments.c) : internal::writes(arguments.c)};
-  stream.launch("matmul", operands, [arguments, m, n, k] {
+  Operation operation("matmul", 2.0 * static_cast<double>(m * n) * static_cast<double>(k));
+  operation.extents = {m, n, k};
+  operation.variant = variant_of(arguments);
+  stream.launch(operation, operands, [arguments, m, n, k] {
     if (m == 0 || n == 0) return;
     if (k == 0) return without_terms(arguments, m, n);
     internal::ProductRounding rounding(arguments.rounding);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "quadrille/device/device.h"
@@ -45,6 +46,54 @@ TEST(HostDevice, CopiesThereAndBackAndRunsOperationsInOrder) {
   stream->wait(*stream->record());
   EXPECT_EQ(read_all<float>(*stream, view).value(), (std::vector<float>{2, 4, 6}));
   device->release(*memory, Bytes(12));
+}
+
+struct Witness final : OperationObserver {
+  void ran(const OperationSpan& span) override { spans.push_back(span); }
+  std::vector<OperationSpan> spans;
+};
+
+TEST(HostDevice, TellsAnObserverWhatRanWhenAndWhatItMoved) {
+  const auto device = make_host_device();
+  const auto memory = device->allocate(Bytes(64));
+  const TensorView view(device.get(), *memory, DType::kF32, {16});
+  Witness witness;
+  const auto stream = device->make_stream();
+  stream->launch("unseen", {}, [] {});
+  stream->observe(&witness);
+  write_all<float>(*stream, view, std::vector<float>(16, 1.0F));
+  Operation halve("halve", 16.0);
+  halve.extents = {16};
+  Seconds inside;
+  const Operand operand{view, Access::kReadWrite};
+  stream->launch(halve, {&operand, 1}, [&inside] { inside = monotonic_now(); });
+  halve.bytes = 5;
+  stream->launch(halve, {&operand, 1}, [] {});
+  stream->observe(nullptr);
+  stream->launch("unseen", {}, [] {});
+
+  ASSERT_EQ(witness.spans.size(), 3u);
+  EXPECT_EQ(witness.spans[0].operation.name, "upload");
+  EXPECT_EQ(witness.spans[0].moved, Bytes(64));
+  EXPECT_EQ(witness.spans[1].operation.name, "halve");
+  EXPECT_EQ(witness.spans[1].operation.flops, 16.0);
+  EXPECT_EQ(witness.spans[1].operation.extents[0], 16);
+  EXPECT_EQ(witness.spans[1].moved, Bytes(2 * 64)) << "read and written";
+  EXPECT_LE(witness.spans[1].begin, inside);
+  EXPECT_GE(witness.spans[1].end, inside);
+  EXPECT_EQ(witness.spans[2].moved, Bytes(5)) << "what the operation says of itself goes first";
+  device->release(*memory, Bytes(64));
+}
+
+TEST(HostDevice, CountsAViewThatIsNamedTwiceOnce) {
+  const auto device = make_host_device();
+  std::array<float, 8> values{};
+  const TensorView view(device.get(), values.data(), DType::kF32, {8});
+  const std::array operands{Operand{view, Access::kRead}, Operand{view, Access::kRead},
+                            Operand{view.flat(0, 2), Access::kRead},
+                            Operand{view.flat(4, 4), Access::kWrite},
+                            Operand{TensorView(), Access::kWrite}};
+  EXPECT_EQ(bytes_moved(operands), Bytes((8 + 2 + 4) * 4));
 }
 
 TEST(HostDevice, RefusesOperandsOfAnotherDevice) {

@@ -58,6 +58,7 @@ struct GuardedEvent final : Event {
 };
 
 struct Task {
+  Operation operation;
   std::vector<Operand> operands;
   std::function<void()> body;
 };
@@ -84,18 +85,18 @@ class GuardedStream final : public Stream {
 
   Device& device() override { return device_; }
 
-  void launch(std::string_view operation, std::span<const Operand> operands,
+  void launch(const Operation& operation, std::span<const Operand> operands,
               std::function<void()> body) override {
     for (const Operand& operand : operands) {
       QD_CHECK_MSG(operand.view.empty() || operand.view.device() == &device_,
-                   std::string(operation) + " on an operand of another device");
+                   std::string(operation.name) + " on an operand of another device");
     }
     {
       const std::lock_guard lock(shared_.state);
       shared_.memory.check_within(operands);
-      shared_.order.add(number_, operation, operands);
+      shared_.order.add(number_, operation.name, operands);
     }
-    enqueue({{operands.begin(), operands.end()}, std::move(body)});
+    enqueue({operation, {operands.begin(), operands.end()}, std::move(body)});
   }
 
   void upload(std::span<const std::byte> source, const TensorView& target) override {
@@ -132,8 +133,9 @@ class GuardedStream final : public Stream {
       shared_.order.add(number_, "wait", {});
     }
     // Without operands it takes no turn: the other stream must be able to run meanwhile.
-    enqueue(
-        {{}, [progress = guarded.progress, number = guarded.number] { progress->await(number); }});
+    enqueue({"wait", {}, [progress = guarded.progress, number = guarded.number] {
+               progress->await(number);
+             }});
   }
 
   Result<void> synchronize() override {
@@ -176,7 +178,13 @@ class GuardedStream final : public Stream {
     if (task.operands.empty()) return task.body();
     const std::lock_guard turn(shared_.running);
     protect(task, true);
+    const Seconds begin = monotonic_now();
     task.body();
+    if (observer() != nullptr) {
+      const Operation& operation = task.operation;
+      const Bytes moved = operation.bytes > 0 ? Bytes(operation.bytes) : bytes_moved(task.operands);
+      observer()->ran({operation, moved, begin, monotonic_now()});
+    }
     protect(task, false);
   }
 

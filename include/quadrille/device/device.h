@@ -13,13 +13,13 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "quadrille/base/enum_text.h"
 #include "quadrille/base/result.h"
 #include "quadrille/base/units.h"
 #include "quadrille/device/tensor_view.h"
+#include "quadrille/observe/operation.h"
 
 namespace quadrille {
 
@@ -47,7 +47,7 @@ class Stream {
 
   /// Enqueues `body`, which touches nothing but the operands. The body may run later and on another
   /// thread: it owns what it needs by value.
-  virtual void launch(std::string_view operation, std::span<const Operand> operands,
+  virtual void launch(const Operation& operation, std::span<const Operand> operands,
                       std::function<void()> body) = 0;
   /// Enqueue copies of whole views. `upload` has taken its source when it returns; for `download`
   /// the target must stay alive until synchronize(), and is valid after it.
@@ -58,7 +58,19 @@ class Stream {
   virtual void wait(const Event& event) = 0;
   /// Blocks until all that was enqueued has run. Errors: what an operation failed with.
   [[nodiscard]] virtual Result<void> synchronize() = 0;
+
+  /// Tells `observer`, which outlives the stream, of every operation and copy from now on; null
+  /// tells nobody. Called while nothing is enqueued.
+  void observe(OperationObserver* observer) { observer_ = observer; }
+  [[nodiscard]] OperationObserver* observer() const { return observer_; }
+
+ private:
+  OperationObserver* observer_ = nullptr;
 };
+
+/// Bytes that an operation moves where it touches all of its operands: each view once, twice where
+/// it is updated, and once however often it is named.
+[[nodiscard]] Bytes bytes_moved(std::span<const Operand> operands);
 
 class Device {
  public:
