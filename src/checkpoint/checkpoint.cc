@@ -12,10 +12,10 @@
 #include "checkpoint/fields.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/part_checker.h"
 #include "checkpoint/plain_file.h"
 #include "quadrille/base/check.h"
 #include "quadrille/base/file.h"
-#include "quadrille/base/hash.h"
 #include "quadrille/base/text.h"
 #include "quadrille/checkpoint/safetensors.h"
 
@@ -46,26 +46,35 @@ Result<SafetensorsFile> open_shard(const std::string& folder, const ManifestShar
   return file;
 }
 
-/// Every tensor of the manifest is in its shard as described, and no shard has another.
+/// The part of a tensor is in its shard as described.
+Result<void> check_part(const ManifestTensor& tensor, const ManifestPart& part,
+                        const std::string& folder, const SafetensorsFile& shard) {
+  const std::string name = internal::name_in_shard(tensor, part);
+  const std::string path = folder + "/" + part.shard;
+  const SafetensorsTensor* found = shard.find(name);
+  if (found == nullptr) return fail(damaged(path, "tensor \"" + name + "\" is missing"));
+  const Shape shape = internal::is_one_part(tensor) ? tensor.shape : Shape{part.extent.length};
+  if (found->dtype == stored_type(tensor.dtype) && found->shape == shape) return {};
+  return fail(damaged(
+      path, fmt::format("tensor \"{}\" is {}, the manifest says {}", name,
+                        form(found->dtype, found->shape), form(stored_type(tensor.dtype), shape))));
+}
+
+/// Every tensor of the manifest is in its shards as described, and no shard has another.
 Result<void> check_tensors(const Manifest& manifest, const std::string& folder,
                            const ShardMap& shards) {
   std::size_t in_shards = 0;
+  std::size_t in_manifest = 0;
   for (const auto& [name, file] : shards) in_shards += file.header().tensors.size();
   for (const ManifestTensor& tensor : manifest.tensors) {
-    const SafetensorsTensor* found = shards.at(tensor.shard).find(tensor.name);
-    const std::string path = folder + "/" + tensor.shard;
-    if (found == nullptr) {
-      return fail(damaged(path, "tensor \"" + tensor.name + "\" is missing"));
-    }
-    if (found->dtype != stored_type(tensor.dtype) || found->shape != tensor.shape) {
-      return fail(damaged(path, fmt::format("tensor \"{}\" is {}, the manifest says {}",
-                                            tensor.name, form(found->dtype, found->shape),
-                                            form(stored_type(tensor.dtype), tensor.shape))));
+    in_manifest += tensor.parts.size();
+    for (const ManifestPart& part : tensor.parts) {
+      QD_RETURN_IF_ERROR(check_part(tensor, part, folder, shards.at(part.shard)));
     }
   }
-  if (in_shards != manifest.tensors.size()) {
+  if (in_shards != in_manifest) {
     return fail(damaged(folder, fmt::format("its shards have {} tensors, the manifest {}",
-                                            in_shards, manifest.tensors.size())));
+                                            in_shards, in_manifest)));
   }
   return {};
 }
@@ -93,31 +102,65 @@ struct Checkpoint::State {
   ShardMap shards;
   std::unordered_map<std::string_view, std::size_t> by_name;
 
-  /// Reads a tensor in pieces, hands each to `take(offset, bytes)`, and checks the whole.
+  [[nodiscard]] Result<const ManifestTensor*> find(const std::string& name) const;
+  /// Reads bytes [offset, offset + out.size()), across parts.
+  [[nodiscard]] Result<void> read(const ManifestTensor& tensor, std::int64_t offset,
+                                  std::span<std::byte> out) const;
+  /// Reads the parts that `extent` touches in pieces, checks them in full, and hands the bytes to
+  /// `take(offset in the tensor, bytes)`.
   template <class Take>
-  Result<void> read_checked(const ManifestTensor& tensor, Take take) const;
+  Result<void> read_parts(const ManifestTensor& tensor, Extent extent, Take take) const;
+  template <class Take>
+  Result<void> read_all(const ManifestTensor& tensor, Take take) const {
+    return read_parts(tensor, {0, tensor.shape.elements()}, take);
+  }
 };
 
+Result<const ManifestTensor*> Checkpoint::State::find(const std::string& name) const {
+  const auto found = by_name.find(name);
+  if (found != by_name.end()) return &manifest.tensors[found->second];
+  return fail(Code::kNotFound, "\"" + path + "\" has no tensor \"" + name + "\"");
+}
+
+Result<void> Checkpoint::State::read(const ManifestTensor& tensor, std::int64_t offset,
+                                     std::span<std::byte> out) const {
+  const std::int64_t size = element_bytes(tensor.dtype);
+  for (const ManifestPart& part : tensor.parts) {
+    const std::int64_t begin = part.extent.first * size;
+    const std::int64_t end = begin + part.extent.length * size;
+    if (out.empty()) break;
+    if (offset >= end) continue;
+    const SafetensorsFile& file = shards.at(part.shard);
+    const SafetensorsTensor* place = file.find(internal::name_in_shard(tensor, part));
+    QD_CHECK(place != nullptr);
+    const auto count = std::min(out.size(), static_cast<std::size_t>(end - offset));
+    QD_RETURN_IF_ERROR(file.read(*place, Bytes(offset - begin), out.first(count)));
+    out = out.subspan(count);
+    offset += static_cast<std::int64_t>(count);
+  }
+  QD_CHECK(out.empty());
+  return {};
+}
+
 template <class Take>
-Result<void> Checkpoint::State::read_checked(const ManifestTensor& tensor, Take take) const {
-  const SafetensorsFile& file = shards.at(tensor.shard);
-  const SafetensorsTensor* place = file.find(tensor.name);
-  QD_CHECK(place != nullptr);
-  const std::int64_t total = place->bytes().count();
+Result<void> Checkpoint::State::read_parts(const ManifestTensor& tensor, Extent extent,
+                                           Take take) const {
+  const internal::PartRange range = internal::parts_of(tensor, extent);
+  if (range.first == range.end) return {};
+  const std::int64_t size = element_bytes(tensor.dtype);
+  const Extent last = tensor.parts[range.end - 1].extent;
+  const std::int64_t end = (last.first + last.length) * size;
+  std::int64_t done = tensor.parts[range.first].extent.first * size;
+  internal::PartChecker checker(tensor, path, range.first);
   std::vector<std::byte> piece(
-      static_cast<std::size_t>(std::min<std::int64_t>(total, internal::kPieceBytes)));
-  Hasher hasher;
-  for (std::int64_t done = 0; done < total;) {
-    const auto count = std::min(piece.size(), static_cast<std::size_t>(total - done));
+      static_cast<std::size_t>(std::min<std::int64_t>(end - done, internal::kPieceBytes)));
+  while (done < end) {
+    const auto count = std::min(piece.size(), static_cast<std::size_t>(end - done));
     const auto bytes = std::span(piece).first(count);
-    QD_RETURN_IF_ERROR(file.read(*place, Bytes(done), bytes));
-    hasher.add(bytes);
+    QD_RETURN_IF_ERROR(read(tensor, done, bytes));
+    QD_RETURN_IF_ERROR(checker.add(bytes));
     take(done, std::span<const std::byte>(bytes));
     done += static_cast<std::int64_t>(count);
-  }
-  if (hash_text(hasher.digest()) != tensor.checksum) {
-    return fail(damaged(path + "/" + tensor.shard,
-                        "the checksum of tensor \"" + tensor.name + "\" is wrong"));
   }
   return {};
 }
@@ -152,37 +195,53 @@ const std::string& Checkpoint::path() const { return state_->path; }
 
 Result<void> Checkpoint::read(const ManifestTensor& tensor, Bytes offset,
                               std::span<std::byte> out) const {
-  const SafetensorsFile& file = state_->shards.at(tensor.shard);
-  const SafetensorsTensor* place = file.find(tensor.name);
-  QD_CHECK(place != nullptr);
-  return file.read(*place, offset, out);
+  return state_->read(tensor, offset.count(), out);
+}
+
+Result<void> Checkpoint::read_checked(const ManifestTensor& tensor,
+                                      std::span<std::byte> out) const {
+  QD_CHECK(static_cast<std::int64_t>(out.size()) ==
+           tensor.shape.elements() * element_bytes(tensor.dtype));
+  return state_->read_all(tensor, [&](std::int64_t offset, std::span<const std::byte> bytes) {
+    std::copy(bytes.begin(), bytes.end(), out.begin() + offset);
+  });
 }
 
 Result<void> Checkpoint::load(const std::string& name, Stream& stream,
                               const TensorView& target) const {
-  const auto found = state_->by_name.find(name);
-  if (found == state_->by_name.end()) {
-    return fail(Code::kNotFound, "\"" + state_->path + "\" has no tensor \"" + name + "\"");
-  }
-  const ManifestTensor& tensor = state_->manifest.tensors[found->second];
-  if (tensor.dtype != target.dtype() || tensor.shape != target.shape()) {
+  return load({name, target}, stream);
+}
+
+Result<void> Checkpoint::load(const CheckpointTensor& wanted, Stream& stream) const {
+  QD_ASSIGN_OR_RETURN(const ManifestTensor* tensor, state_->find(wanted.name));
+  const TensorView& target = wanted.view;
+  if (tensor->dtype != target.dtype() || tensor->shape != wanted.shape()) {
     return fail(Code::kInvalid,
-                fmt::format("tensor \"{}\" of \"{}\" is {}, but {} is needed", name, state_->path,
-                            form(stored_type(tensor.dtype), tensor.shape),
-                            form(stored_type(target.dtype()), target.shape())));
+                fmt::format("tensor \"{}\" of \"{}\" is {}, but {} is needed", wanted.name,
+                            state_->path, form(stored_type(tensor->dtype), tensor->shape),
+                            form(stored_type(target.dtype()), wanted.shape())));
   }
-  const std::int64_t size = element_bytes(tensor.dtype);
-  QD_RETURN_IF_ERROR(
-      state_->read_checked(tensor, [&](std::int64_t offset, std::span<const std::byte> bytes) {
-        const auto count = static_cast<std::int64_t>(bytes.size());
-        stream.upload(bytes, target.flat(offset / size, count / size));
-      }));
+  if (target.empty()) return {};
+  const Extent extent{wanted.part ? wanted.part->first : 0, target.elements()};
+  const std::int64_t size = element_bytes(tensor->dtype);
+  const auto take = [&](std::int64_t offset, std::span<const std::byte> bytes) {
+    // Only what is wanted of a part that is read whole.
+    const std::int64_t piece = offset / size;
+    const std::int64_t begin = std::max(piece, extent.first);
+    const std::int64_t end = std::min(piece + static_cast<std::int64_t>(bytes.size()) / size,
+                                      extent.first + extent.length);
+    if (begin >= end) return;
+    stream.upload(bytes.subspan(static_cast<std::size_t>((begin - piece) * size),
+                                static_cast<std::size_t>((end - begin) * size)),
+                  target.flat(begin - extent.first, end - begin));
+  };
+  QD_RETURN_IF_ERROR(state_->read_parts(*tensor, extent, take));
   return stream.synchronize();
 }
 
 Result<void> Checkpoint::verify() const {
   for (const ManifestTensor& tensor : state_->manifest.tensors) {
-    QD_RETURN_IF_ERROR(state_->read_checked(tensor, [](auto, auto) {}));
+    QD_RETURN_IF_ERROR(state_->read_all(tensor, [](auto, auto) {}));
   }
   return {};
 }
@@ -212,7 +271,7 @@ Result<void> load_all(const Checkpoint& checkpoint, Stream& stream,
                             extra.empty() ? "" : "it also has ", join(extra, ", ")));
   }
   for (const CheckpointTensor& tensor : tensors) {
-    QD_RETURN_IF_ERROR(checkpoint.load(tensor.name, stream, tensor.view));
+    QD_RETURN_IF_ERROR(checkpoint.load(tensor, stream));
   }
   return {};
 }

@@ -49,25 +49,36 @@ Result<void> check_shard(const SaveTask& task, const ShardNote& note) {
   return {};
 }
 
-/// Every tensor exactly once, as this rank knows it: ranks that disagree about the model fail here.
-Result<void> check_complete(const SaveTask& task, const Manifest& manifest) {
-  std::unordered_map<std::string_view, const SafetensorsTensor*> expected;
-  for (const SafetensorsTensor& tensor : task.tensors) expected.emplace(tensor.name, &tensor);
-  for (const ManifestTensor& tensor : manifest.tensors) {
-    const auto found = expected.find(tensor.name);
-    const bool equal = found != expected.end() &&
-                       found->second->dtype == stored_type(tensor.dtype) &&
-                       found->second->shape == tensor.shape;
+/// The ranks' parts as tensors in the model's order, each covered once: ranks that disagree about
+/// the model or the layout fail here.
+Result<std::vector<ManifestTensor>> merge(const SaveTask& task, std::vector<ManifestTensor> parts) {
+  std::unordered_map<std::string_view, std::size_t> places;
+  std::vector<ManifestTensor> merged;
+  for (const SafetensorsTensor& tensor : task.tensors) {
+    places.emplace(tensor.name, merged.size());
+    merged.push_back({tensor.name, tensor_dtype(tensor.dtype).value(), tensor.shape, {}});
+  }
+  for (ManifestTensor& part : parts) {
+    const auto found = places.find(part.name);
+    const bool equal = found != places.end() && merged[found->second].dtype == part.dtype &&
+                       merged[found->second].shape == part.shape;
     if (!equal) {
-      return fail(Code::kInternal, "tensor \"" + tensor.name + "\" differs between ranks");
+      return fail(Code::kInternal, "tensor \"" + part.name + "\" differs between ranks");
     }
-    expected.erase(found);
+    auto& all = merged[found->second].parts;
+    all.insert(all.end(), part.parts.begin(), part.parts.end());
   }
-  if (!expected.empty()) {
-    return fail(Code::kInternal,
-                fmt::format("no rank wrote tensor \"{}\"", expected.begin()->first));
+  for (ManifestTensor& tensor : merged) {
+    std::sort(tensor.parts.begin(), tensor.parts.end(),
+              [](const auto& a, const auto& b) { return a.extent.first < b.extent.first; });
+    if (tensor.parts.empty()) {
+      return fail(Code::kInternal, fmt::format("no rank wrote tensor \"{}\"", tensor.name));
+    }
+    if (auto covered = check_cover(tensor); !covered) {
+      return fail(Code::kInternal, covered.error().message);
+    }
   }
-  return {};
+  return merged;
 }
 
 Result<Bytes> write_manifest_and_commit(const SaveTask& task, const Manifest& manifest) {
@@ -91,6 +102,7 @@ Result<Bytes> gather_and_commit(const SaveTask& task, ShardNote own) {
   Manifest manifest;
   manifest.state = task.state;
   manifest.created = utc_now_text();
+  std::vector<ManifestTensor> parts;
   for (int rank = 0; rank < task.options->ranks; ++rank) {
     ShardNote note;
     if (rank == 0) {
@@ -100,9 +112,9 @@ Result<Bytes> gather_and_commit(const SaveTask& task, ShardNote own) {
     }
     QD_RETURN_IF_ERROR(check_shard(task, note));
     manifest.shards.push_back(note.shard);
-    manifest.tensors.insert(manifest.tensors.end(), note.tensors.begin(), note.tensors.end());
+    parts.insert(parts.end(), note.tensors.begin(), note.tensors.end());
   }
-  QD_RETURN_IF_ERROR(check_complete(task, manifest));
+  QD_ASSIGN_OR_RETURN(manifest.tensors, merge(task, std::move(parts)));
   return write_manifest_and_commit(task, manifest);
 }
 

@@ -12,7 +12,6 @@
 #include "checkpoint/hugging_face_layout.h"
 #include "checkpoint/tokenizer_files.h"
 #include "quadrille/base/file.h"
-#include "quadrille/base/hash.h"
 #include "quadrille/checkpoint/hugging_face.h"
 #include "quadrille/config/hugging_face.h"
 #include "quadrille/config/job_reader.h"
@@ -83,13 +82,8 @@ std::string shard_name(std::size_t index, std::size_t count) {
 Result<std::vector<float>> read_values(const Checkpoint& checkpoint, const Outgoing& tensor) {
   std::vector<float> values(static_cast<std::size_t>(tensor.place.shape.elements()));
   if (tensor.source == nullptr) return values;
-  const auto bytes = std::as_writable_bytes(std::span(values));
-  QD_RETURN_IF_ERROR(checkpoint.read(*tensor.source, Bytes(0), bytes));
-  if (hash_text(hash64(bytes)) != tensor.source->checksum) {
-    return fail(
-        internal::damaged(checkpoint.path() + "/" + tensor.source->shard,
-                          "the checksum of tensor \"" + tensor.source->name + "\" is wrong"));
-  }
+  QD_RETURN_IF_ERROR(
+      checkpoint.read_checked(*tensor.source, std::as_writable_bytes(std::span(values))));
   return tensor.place.transposed ? internal::transposed(values, tensor.source->shape) : values;
 }
 

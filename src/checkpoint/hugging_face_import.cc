@@ -57,8 +57,9 @@ Result<ManifestShard> write_tensors(const HuggingFaceFolder& source, const Model
     QD_ASSIGN_OR_RETURN(const std::vector<float> values, source.read(parameters[i]));
     const auto bytes = std::as_bytes(std::span(values));
     QD_RETURN_IF_ERROR(writer.append(bytes));
-    tensors.push_back({parameters[i].name, DType::kF32, header[i].shape, std::string(kShard),
-                       hash_text(hash64(bytes))});
+    const ManifestPart whole{
+        {0, header[i].shape.elements()}, std::string(kShard), hash_text(hash64(bytes))};
+    tensors.push_back({parameters[i].name, DType::kF32, header[i].shape, {whole}});
   }
   QD_RETURN_IF_ERROR(writer.close());
   return ManifestShard{std::string(kShard), writer.size(), writer.header_checksum()};

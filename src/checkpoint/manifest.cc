@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "checkpoint/fields.h"
@@ -18,7 +19,9 @@ using internal::damaged;
 using internal::object_field;
 using internal::string_field;
 
-constexpr std::int64_t kVersion = 1;
+// Version 1 knows tensors that lie whole in one shard, version 2 tensors in parts as well.
+constexpr std::int64_t kVersion = 2;
+constexpr std::int64_t kVersionOfWholes = 1;
 constexpr std::string_view kFormat = "quadrille-checkpoint";
 /// A manifest begins with its checksum at a fixed place; it covers every byte after it.
 constexpr std::string_view kOpening = "{\n \"checksum\": \"";
@@ -109,9 +112,11 @@ Result<void> parse_lists(const Json& json, Manifest& manifest) {
     if (!names.insert(added.name).second) {
       return fail(Code::kCorrupt, "it lists tensor \"" + added.name + "\" twice");
     }
-    if (!files.contains(added.shard)) {
+    QD_RETURN_IF_ERROR(internal::check_cover(added));
+    for (const ManifestPart& part : added.parts) {
+      if (files.contains(part.shard)) continue;
       return fail(Code::kCorrupt, fmt::format("tensor \"{}\" is in \"{}\", which it does not list",
-                                              added.name, added.shard));
+                                              added.name, part.shard));
     }
   }
   return {};
@@ -121,9 +126,10 @@ Result<Manifest> manifest_from(const Json& json) {
   QD_ASSIGN_OR_RETURN(const std::string format, string_field(json, "format"));
   if (format != kFormat) return fail(Code::kCorrupt, "its format is \"" + format + "\"");
   QD_ASSIGN_OR_RETURN(const std::int64_t version, count_field(json, "version"));
-  if (version != kVersion) {
-    return fail(Code::kInvalid,
-                fmt::format("it has version {}, this program reads version {}", version, kVersion));
+  if (version < kVersionOfWholes || version > kVersion) {
+    return fail(Code::kInvalid, fmt::format("it has version {}, this program reads versions {} to "
+                                            "{}",
+                                            version, kVersionOfWholes, kVersion));
   }
   Manifest manifest;
   QD_ASSIGN_OR_RETURN(manifest.created, string_field(json, "created"));
@@ -136,8 +142,11 @@ Result<Manifest> manifest_from(const Json& json) {
 }  // namespace
 
 std::string write_manifest(const Manifest& manifest) {
+  const bool wholes = std::all_of(manifest.tensors.begin(), manifest.tensors.end(),
+                                  [](const auto& tensor) { return internal::is_one_part(tensor); });
   Json json = Json::object();
-  json.set("format", kFormat).set("version", kVersion).set("created", manifest.created);
+  json.set("format", kFormat).set("version", wholes ? kVersionOfWholes : kVersion);
+  json.set("created", manifest.created);
   json.set("state", state_json(manifest.state));
   Json shards = Json::array();
   for (const ManifestShard& shard : manifest.shards) shards.push(internal::to_json(shard));

@@ -15,6 +15,15 @@ namespace quadrille::internal {
 
 inline constexpr std::string_view kManifestName = "manifest.json";
 
+/// A tensor that lies whole in one shard has its own name and shape there; a part is
+/// one-dimensional and named for its extent: `wte.weight[0:4096]`.
+[[nodiscard]] bool is_one_part(const ManifestTensor& tensor);
+[[nodiscard]] std::string part_name(const std::string& tensor, Extent extent);
+[[nodiscard]] std::string name_in_shard(const ManifestTensor& tensor, const ManifestPart& part);
+
+/// Its parts cover it once, in order. Errors: kCorrupt saying where they do not.
+[[nodiscard]] Result<void> check_cover(const ManifestTensor& tensor);
+
 [[nodiscard]] Json to_json(const ManifestTensor& tensor);
 [[nodiscard]] Json to_json(const ManifestShard& shard);
 

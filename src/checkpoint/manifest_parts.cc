@@ -51,13 +51,85 @@ Result<ShardNote> note_from(const Json& json) {
   return note;
 }
 
+Result<ManifestPart> part_from(const Json& json, Extent extent) {
+  ManifestPart part;
+  part.extent = extent;
+  QD_ASSIGN_OR_RETURN(part.shard, file_field(json, "shard"));
+  QD_ASSIGN_OR_RETURN(part.checksum, string_field(json, "checksum"));
+  return part;
+}
+
+/// Extents within the tensor, so that nothing later can overflow. Whether they cover it is asked of
+/// a manifest, not of the note of one rank.
+Result<std::vector<ManifestPart>> parts_from(const Json& json, std::int64_t elements) {
+  std::vector<ManifestPart> parts;
+  if (json.find("parts") == nullptr) {
+    QD_ASSIGN_OR_RETURN(ManifestPart whole, part_from(json, {0, elements}));
+    parts.push_back(std::move(whole));
+    return parts;
+  }
+  QD_ASSIGN_OR_RETURN(const Json* list, array_field(json, "parts"));
+  for (const Json& entry : list->elements()) {
+    QD_ASSIGN_OR_RETURN(const std::int64_t first, count_field(entry, "first"));
+    QD_ASSIGN_OR_RETURN(const std::int64_t length, count_field(entry, "length"));
+    if (first > elements || length > elements - first) {
+      return fail(Code::kCorrupt, fmt::format("a part of {} elements from {} leaves a tensor of {}",
+                                              length, first, elements));
+    }
+    QD_ASSIGN_OR_RETURN(ManifestPart part, part_from(entry, {first, length}));
+    parts.push_back(std::move(part));
+  }
+  if (parts.empty()) return fail(Code::kCorrupt, "\"parts\" is empty");
+  return parts;
+}
+
 }  // namespace
+
+Result<void> check_cover(const ManifestTensor& tensor) {
+  std::int64_t covered = 0;
+  for (const ManifestPart& part : tensor.parts) {
+    if (part.extent.first != covered) {
+      return fail(Code::kCorrupt,
+                  fmt::format("the parts of tensor \"{}\" {} at element {}", tensor.name,
+                              part.extent.first > covered ? "have a gap" : "overlap", covered));
+    }
+    covered += part.extent.length;
+  }
+  if (covered == tensor.shape.elements()) return {};
+  return fail(Code::kCorrupt, fmt::format("the parts of tensor \"{}\" end at element {} of {}",
+                                          tensor.name, covered, tensor.shape.elements()));
+}
+
+bool is_one_part(const ManifestTensor& tensor) {
+  return tensor.parts.size() == 1 &&
+         tensor.parts.front().extent == Extent{0, tensor.shape.elements()};
+}
+
+std::string part_name(const std::string& tensor, Extent extent) {
+  return fmt::format("{}[{}:{}]", tensor, extent.first, extent.first + extent.length);
+}
+
+std::string name_in_shard(const ManifestTensor& tensor, const ManifestPart& part) {
+  return is_one_part(tensor) ? tensor.name : part_name(tensor.name, part.extent);
+}
 
 Json to_json(const ManifestTensor& tensor) {
   Json json = Json::object();
   json.set("name", tensor.name).set("dtype", kDTypeText.text(tensor.dtype));
   json.set("shape", shape_json(tensor.shape));
-  json.set("shard", tensor.shard).set("checksum", tensor.checksum);
+  if (is_one_part(tensor)) {
+    json.set("shard", tensor.parts.front().shard).set("checksum", tensor.parts.front().checksum);
+    return json;
+  }
+  Json parts = Json::array();
+  for (const ManifestPart& part : tensor.parts) {
+    parts.push(Json::object()
+                   .set("first", part.extent.first)
+                   .set("length", part.extent.length)
+                   .set("shard", part.shard)
+                   .set("checksum", part.checksum));
+  }
+  json.set("parts", std::move(parts));
   return json;
 }
 
@@ -79,8 +151,7 @@ Result<ManifestTensor> manifest_tensor_from(const Json& json) {
   }
   tensor.dtype = *dtype;
   tensor.shape = form.shape;
-  QD_ASSIGN_OR_RETURN(tensor.shard, file_field(json, "shard"));
-  QD_ASSIGN_OR_RETURN(tensor.checksum, string_field(json, "checksum"));
+  QD_ASSIGN_OR_RETURN(tensor.parts, parts_from(json, tensor.shape.elements()));
   return tensor;
 }
 

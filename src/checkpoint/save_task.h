@@ -17,15 +17,18 @@
 
 namespace quadrille::internal {
 
-/// Tensors [first, end) of the list.
-struct Share {
-  std::size_t first = 0;
-  std::size_t end = 0;
+/// What a rank writes of tensor `tensor` of the list.
+struct SavedPart {
+  std::size_t tensor = 0;
+  Extent extent;
 };
 
-/// A tensor goes to the rank in whose part of the bytes its middle lies: shares are contiguous,
-/// follow from the sizes alone, and differ by no more than the largest tensor.
-[[nodiscard]] Share share_of(std::span<const SafetensorsTensor> tensors, Rank rank, int ranks);
+/// This rank's parts, in the order of the tensors. Of those that every rank has whole, each goes to
+/// the rank in whose part of their bytes its middle lies: what a rank gets is contiguous, follows
+/// from the sizes alone, and differs by no more than the largest tensor. A rank's part of a sharded
+/// tensor is its own.
+[[nodiscard]] std::vector<SavedPart> parts_to_save(std::span<const CheckpointTensor> tensors,
+                                                   Rank rank, int ranks);
 
 [[nodiscard]] Bytes bytes_of(std::span<const SafetensorsTensor> tensors);
 
@@ -34,9 +37,9 @@ struct Share {
 
 struct SaveTask {
   const SaverOptions* options = nullptr;
-  std::span<const SafetensorsTensor> tensors;  ///< All ranks'.
-  Share share;                                 ///< This rank's part of them.
-  std::span<const std::byte> staging;          ///< The share's bytes, in order.
+  std::span<const SafetensorsTensor> tensors;  ///< The whole ones.
+  std::span<const SavedPart> parts;            ///< What this rank writes of them.
+  std::span<const std::byte> staging;          ///< The parts' bytes, in order.
   TrainingState state;
   std::int64_t attempt = 0;
 

@@ -38,8 +38,7 @@ std::vector<SafetensorsTensor> describe(const std::vector<CheckpointTensor>& ten
   std::unordered_set<std::string_view> names;
   for (const CheckpointTensor& tensor : tensors) {
     QD_CHECK_MSG(names.insert(tensor.name).second, "two tensors are named " + tensor.name);
-    described.push_back(
-        {tensor.name, stored_type(tensor.view.dtype()), tensor.view.shape(), Bytes(0)});
+    described.push_back({tensor.name, stored_type(tensor.view.dtype()), tensor.shape(), Bytes(0)});
   }
   return described;
 }
@@ -51,7 +50,7 @@ struct CheckpointSaver::State {
   internal::DirectoryLock lock;  ///< Rank 0's.
   std::vector<CheckpointTensor> tensors;
   std::vector<SafetensorsTensor> described;
-  internal::Share share;
+  std::vector<internal::SavedPart> parts;
   internal::Staging staging;
   std::int64_t saves = 0;
   std::thread writer;
@@ -65,9 +64,10 @@ struct CheckpointSaver::State {
 
 Result<void> CheckpointSaver::State::snapshot() {
   auto rest = staging.bytes();
-  for (std::size_t i = share.first; i < share.end; ++i) {
-    const auto count = static_cast<std::size_t>(tensors[i].view.bytes().count());
-    if (count > 0) options.stream->download(tensors[i].view, rest.first(count));
+  for (const internal::SavedPart& part : parts) {
+    const TensorView& view = tensors[part.tensor].view;
+    const auto count = static_cast<std::size_t>(view.bytes().count());
+    if (count > 0) options.stream->download(view, rest.first(count));
     rest = rest.subspan(count);
   }
   QD_CHECK(rest.empty());
@@ -93,11 +93,12 @@ Result<std::unique_ptr<CheckpointSaver>> CheckpointSaver::create(
   state->options = options;
   state->tensors = std::move(tensors);
   state->described = describe(state->tensors);
-  state->share = internal::share_of(state->described, options.rank, options.ranks);
-  const auto own = std::span(state->described)
-                       .subspan(state->share.first, state->share.end - state->share.first);
-  QD_ASSIGN_OR_RETURN(state->staging,
-                      internal::Staging::create(internal::bytes_of(own), options.pool));
+  state->parts = internal::parts_to_save(state->tensors, options.rank, options.ranks);
+  Bytes own;
+  for (const internal::SavedPart& part : state->parts) {
+    own += state->tensors[part.tensor].view.bytes();
+  }
+  QD_ASSIGN_OR_RETURN(state->staging, internal::Staging::create(own, options.pool));
   return std::unique_ptr<CheckpointSaver>(new CheckpointSaver(std::move(state)));
 }
 
@@ -110,7 +111,7 @@ Result<void> CheckpointSaver::save(const TrainingState& state) {
   state_->finish();
   QD_RETURN_IF_ERROR(state_->snapshot());
   const internal::SaveTask task{
-      &state_->options, state_->described, state_->share, state_->staging.bytes(), state,
+      &state_->options, state_->described, state_->parts, state_->staging.bytes(), state,
       ++state_->saves};
   if (!state_->options.asynchronous) {
     state_->outcomes.push_back(internal::run_save(task));

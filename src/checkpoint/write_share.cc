@@ -47,22 +47,44 @@ Result<void> check_space(const SaveTask& task) {
                           to_text(available), to_text(needed)));
 }
 
+/// The rank's parts as a manifest has them, still without checksums.
+std::vector<ManifestTensor> described(const SaveTask& task, const std::string& file) {
+  std::vector<ManifestTensor> all;
+  for (const SavedPart& part : task.parts) {
+    const SafetensorsTensor& tensor = task.tensors[part.tensor];
+    all.push_back({tensor.name,
+                   tensor_dtype(tensor.dtype).value(),
+                   tensor.shape,
+                   {ManifestPart{part.extent, file, {}}}});
+  }
+  return all;
+}
+
+std::vector<SafetensorsTensor> header_of(const std::vector<ManifestTensor>& tensors) {
+  std::vector<SafetensorsTensor> header;
+  for (const ManifestTensor& tensor : tensors) {
+    const ManifestPart& part = tensor.parts.front();
+    const Shape shape = is_one_part(tensor) ? tensor.shape : Shape{part.extent.length};
+    header.push_back({name_in_shard(tensor, part), stored_type(tensor.dtype), shape, Bytes(0)});
+  }
+  return header;
+}
+
 Result<ShardNote> write_shard(const SaveTask& task) {
   QD_RETURN_IF_ERROR(make_folders(task.partial_path()));
   QD_RETURN_IF_ERROR(check_space(task));
   ShardNote note;
   note.shard.file = shard_name(task.options->rank, task.options->ranks);
-  const auto tensors = task.tensors.subspan(task.share.first, task.share.end - task.share.first);
-  auto writer = SafetensorsWriter::create(task.partial_path() + "/" + note.shard.file,
-                                          {tensors.begin(), tensors.end()});
+  note.tensors = described(task, note.shard.file);
+  const std::vector<SafetensorsTensor> header = header_of(note.tensors);
+  auto writer = SafetensorsWriter::create(task.partial_path() + "/" + note.shard.file, header);
   if (!writer) return fail(std::move(writer).error());
   auto rest = task.staging;
-  for (const SafetensorsTensor& tensor : tensors) {
-    const auto bytes = rest.first(static_cast<std::size_t>(tensor.bytes().count()));
+  for (std::size_t i = 0; i < header.size(); ++i) {
+    const auto bytes = rest.first(static_cast<std::size_t>(header[i].bytes().count()));
     rest = rest.subspan(bytes.size());
     QD_RETURN_IF_ERROR(writer->append(bytes));
-    note.tensors.push_back({tensor.name, tensor_dtype(tensor.dtype).value(), tensor.shape,
-                            note.shard.file, hash_text(hash64(bytes))});
+    note.tensors[i].parts.front().checksum = hash_text(hash64(bytes));
   }
   QD_CHECK(rest.empty());
   QD_RETURN_IF_ERROR(writer->close());
@@ -85,20 +107,28 @@ void report_failure(const SaveTask& task, const Error& error) {
 
 }  // namespace
 
-Share share_of(std::span<const SafetensorsTensor> tensors, Rank rank, int ranks) {
+std::vector<SavedPart> parts_to_save(std::span<const CheckpointTensor> tensors, Rank rank,
+                                     int ranks) {
   QD_CHECK(rank.value >= 0 && rank.value < ranks);
-  const std::int64_t total = bytes_of(tensors).count();
-  Share share;
+  std::int64_t total = 0;
+  for (const CheckpointTensor& tensor : tensors) {
+    if (!tensor.part) total += tensor.view.bytes().count();
+  }
+  std::vector<SavedPart> parts;
   std::int64_t before = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const std::int64_t bytes = tensors[i].bytes().count();
+    const CheckpointTensor& tensor = tensors[i];
+    if (tensor.part) {
+      if (!tensor.view.empty()) parts.push_back({i, {tensor.part->first, tensor.view.elements()}});
+      continue;
+    }
+    const std::int64_t bytes = tensor.view.bytes().count();
     const auto middle = static_cast<__int128>(before) + bytes / 2;
     const auto owner = total == 0 ? 0 : static_cast<int>(middle * ranks / (total + 1));
-    if (owner < rank.value) share.first = i + 1;
-    if (owner <= rank.value) share.end = i + 1;
+    if (owner == rank.value) parts.push_back({i, {0, tensor.view.elements()}});
     before += bytes;
   }
-  return share;
+  return parts;
 }
 
 Bytes bytes_of(std::span<const SafetensorsTensor> tensors) {

@@ -197,7 +197,8 @@ TEST(Manifest, ReadsBackWhatItWrites) {
   manifest.state = sample_state(std::int64_t{1} << 40);
   manifest.created = "2026-12-01T00:00:00.000Z";
   manifest.shards.push_back({"shard-0", Bytes(std::int64_t{1} << 41), "0123"});
-  manifest.tensors.push_back({"a \"b\"\n", DType::kI32, {3, 4}, "shard-0", "cafe"});
+  manifest.tensors.push_back(
+      {"a \"b\"\n", DType::kI32, {3, 4}, {ManifestPart{{0, 12}, "shard-0", "cafe"}}});
   const std::string text = write_manifest(manifest);
   const auto parsed = parse_manifest(text, "m");
   ASSERT_TRUE(parsed.has_value()) << parsed.error().to_text();

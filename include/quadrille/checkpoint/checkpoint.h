@@ -26,15 +26,27 @@
 #include "quadrille/base/units.h"
 #include "quadrille/device/device.h"
 #include "quadrille/memory/pool.h"
+#include "quadrille/mesh/placement.h"
 #include "quadrille/observe/run_record.h"
 
 namespace quadrille {
 
-/// One logical tensor, replicated on every rank so far. Names: a parameter's own name; its moments
-/// are `optimizer.first_moment.<name>` and `optimizer.second_moment.<name>`.
+/// Where a rank's part of a sharded tensor lies: elements [first, first + view's) of the flattened
+/// tensor. The parts of all ranks cover it once; a rank that has none of it has an empty view.
+struct TensorPart {
+  Shape shape;  ///< Of the whole.
+  std::int64_t first = 0;
+};
+
+/// One logical tensor: whole and the same on every rank, or this rank's part of it. Names: a
+/// parameter's own name; its moments are `optimizer.first_moment.<name>` and
+/// `optimizer.second_moment.<name>`.
 struct CheckpointTensor {
   std::string name;
   TensorView view;
+  std::optional<TensorPart> part = std::nullopt;
+
+  [[nodiscard]] Shape shape() const { return part ? part->shape : view.shape(); }
 };
 
 /// What the run's evaluations have found so far, for early stopping and for the best checkpoint.
@@ -86,10 +98,11 @@ struct SaveOutcome {
 
 class CheckpointSaver {
  public:
-  /// Takes staging for this rank's share of `tensors` (fixed for the run, the same list on every
-  /// rank). Rank 0 makes the directory and removes what dead runs left in it, so it must be done
-  /// before any rank saves: ranks agree on the result of create() before they go on. Errors:
-  /// kInvalid, kExhausted (staging), or why the directory cannot be written.
+  /// Takes staging for this rank's share of `tensors` (fixed for the run; every rank names the same
+  /// tensors in the same order). Whole ones are dealt to the ranks; a rank's parts are its own.
+  /// Rank 0 makes the directory and removes what dead runs left in it, so it must be done before
+  /// any rank saves: ranks agree on the result of create() before they go on. Errors: kInvalid,
+  /// kExhausted (staging), or why the directory cannot be written.
   [[nodiscard]] static Result<std::unique_ptr<CheckpointSaver>> create(
       const SaverOptions& options, std::vector<CheckpointTensor> tensors);
   ~CheckpointSaver();  ///< Waits for a save in flight.
@@ -110,12 +123,18 @@ class CheckpointSaver {
   std::unique_ptr<State> state_;
 };
 
+/// Elements of a flattened tensor that lie one after the other in a shard.
+struct ManifestPart {
+  Extent extent;
+  std::string shard;     ///< File name.
+  std::string checksum;  ///< hash_text of the part's bytes.
+};
+
 struct ManifestTensor {
   std::string name;
   DType dtype = DType::kF32;
   Shape shape;
-  std::string shard;     ///< File name.
-  std::string checksum;  ///< hash_text of the tensor's bytes.
+  std::vector<ManifestPart> parts;  ///< In order, without gap or overlap; at least one.
 };
 
 struct ManifestShard {
@@ -152,7 +171,13 @@ class Checkpoint {
   /// unspecified.
   [[nodiscard]] Result<void> load(const std::string& name, Stream& stream,
                                   const TensorView& target) const;
-  /// Bytes [offset, offset + out.size()) of a tensor as they lie in the file, unchecked.
+  /// Reads a whole tensor or this rank's part of one, whatever parts it was saved in, a piece at a
+  /// time. Every saved part of which a byte is needed is checked in full.
+  [[nodiscard]] Result<void> load(const CheckpointTensor& tensor, Stream& stream) const;
+  /// A whole tensor, checked, into `out` of exactly its size.
+  [[nodiscard]] Result<void> read_checked(const ManifestTensor& tensor,
+                                          std::span<std::byte> out) const;
+  /// Bytes [offset, offset + out.size()) of a tensor as they lie in the files, unchecked.
   [[nodiscard]] Result<void> read(const ManifestTensor& tensor, Bytes offset,
                                   std::span<std::byte> out) const;
   /// Every byte against every checksum.
@@ -189,7 +214,8 @@ struct NewestCheckpoint {
 
 /// The first difference of two checkpoints in a sentence, or nothing if their logical state is
 /// equal: step, tokens, job hash, model, tokenizer and every bit of every tensor. Layout, plan and
-/// sharding into files do not count. Errors: kCorrupt when one of them is damaged.
+/// how tensors are cut into parts and files do not count. Errors: kCorrupt when one of them is
+/// damaged.
 [[nodiscard]] Result<std::optional<std::string>> diff_checkpoints(const Checkpoint& a,
                                                                   const Checkpoint& b);
 
