@@ -5,8 +5,13 @@
 // Gradients in flat buckets, reduced fused. Parameters are laid out in the order in which backward
 // completes them; a bucket is reduced when every declared contribution to all of its parameters has
 // arrived. Life of a bucket: filling -> ready -> in flight -> done. A late contribution is an
-// error, not a lost gradient. Source: Li et al. 2020, "PyTorch Distributed", section 3.2.3
-// (bucketing).
+// error, not a lost gradient.
+//
+// What a reduction leaves depends on the sharding stage. 0: every sum on every rank. 1: each rank
+// has the sums of its own slice of every bucket, in place. 2 and 3: each micro-batch's sums of the
+// slice are added to the rank's shard, and the bucket's memory is used again by a later bucket.
+// Source: Li et al. 2020, "PyTorch Distributed", section 3.2.3 (bucketing); Rajbhandari et al.
+// 2020, "ZeRO", section 5 (sharding).
 
 #include <cstdint>
 #include <memory>
@@ -15,13 +20,15 @@
 #include <vector>
 
 #include "quadrille/comm/communicator.h"
+#include "quadrille/mesh/flat_layout.h"
 
 namespace quadrille {
 
 struct GradientEntry {
   std::string name;
   Shape shape;
-  int contributions = 1;  ///< Per micro-batch: 2 for a tied embedding (head and lookup).
+  int contributions = 1;   ///< Per micro-batch: 2 for a tied embedding (head and lookup).
+  std::int64_t layer = 0;  ///< Whose backward completes it.
 };
 
 struct GradientBucketOptions {
@@ -29,6 +36,7 @@ struct GradientBucketOptions {
   Stream* stream = nullptr;
   Pool* pool = nullptr;
   Bytes bucket = Bytes(4 << 20);
+  int sharding = 0;  ///< Stage 0 to 3.
 };
 
 class GradientBuckets {
@@ -40,16 +48,19 @@ class GradientBuckets {
 
   [[nodiscard]] int entries() const;
   [[nodiscard]] int buckets() const;
-  /// The gradient of entry `index` [its shape], inside its bucket.
+  [[nodiscard]] const FlatLayout& layout() const;
+  /// Where contributions to entry `index` are added [its shape], inside its bucket. From stage 2 on
+  /// it holds the gradient only until its bucket is reduced.
   [[nodiscard]] TensorView gradient(int index) const;
-  /// All gradients as flat buckets, for norms.
-  [[nodiscard]] std::vector<TensorView> flat() const;
+  /// The step's sums of a piece of this rank's slices, one-dimensional, once finish() was called.
+  [[nodiscard]] TensorView reduced(const FlatPiece& piece) const;
 
   /// Zeroes every gradient and expects `micro_batches` times the declared contributions.
   void begin_step(std::int64_t micro_batches);
   /// One contribution to entry `index` is complete. Reduces its bucket when it was the last one
-  /// missing. Errors: those of all_reduce; kInternal for a contribution that was not declared,
-  /// naming it.
+  /// missing: of the step, or of the micro-batch from stage 2 on, where contributions come micro-
+  /// batch by micro-batch and about in the order of the entries. Errors: those of the collectives;
+  /// kInternal for a contribution that was not declared or came out of order, naming it.
   [[nodiscard]] Result<void> contribute(int index);
   /// Every bucket is done. Errors: kInternal naming the parameters that never became ready.
   [[nodiscard]] Result<void> finish();
