@@ -11,7 +11,8 @@
 // A GPT-2 with F = 4H keeps 40H + 4A + 16 bytes a token. Kept only as long as they are used, and
 // computed again in backward: both norms' outputs (2H) and the activated MLP (F), which would make
 // it 64H. No kernel needs more: attention keeps a log-sum-exp instead of T x T scores, rotary
-// positions turn in place.
+// positions turn in place. On the tensor axis a rank has its part of Q, A, E, F and V; with
+// `sequence` its rows of outputs, middle, gradients and statistics.
 
 #include <algorithm>
 #include <utility>
@@ -35,53 +36,96 @@ class LayerList {
   std::int64_t layer_;
 };
 
-void add_embedding(const ModelSpec& model, BatchShape batch, LayerList list) {
-  list.add("output", {batch.micro_batch, batch.sequence, model.hidden}, ActivationLife::kOutput);
-}
+/// The extents that a rank works with: all of the model's where it is alone on the tensor axis.
+struct RankExtents {
+  RankExtents(const ModelSpec& model, BatchShape batch, const TensorShare& share)
+      : b(batch.micro_batch),
+        t(batch.sequence),
+        h(model.hidden),
+        heads(query_heads(model, share).length),
+        queries(heads * model.head_width()),
+        qkv(queries + 2 * kv_heads(model, share).length * model.head_width()),
+        ffn(ffn_columns(model, share).length),
+        expanded(ffn * (model.expanded_columns() / model.ffn)),
+        vocab(vocab_rows(model, share).length),
+        residual(residual_rows(batch.micro_batch * batch.sequence, share).length) {}
 
-void add_norm(const ModelSpec& model, BatchShape batch, const std::string& name, LayerList list) {
-  const std::vector<std::int64_t> rows{batch.micro_batch, batch.sequence};
-  if (!model.has_rms_norm()) list.add(name + ".mean", rows, ActivationLife::kSaved);
-  list.add(name + ".rstd", rows, ActivationLife::kSaved);
-}
+  /// Of the residual stream, of whatever width: [B, T, width], or this rank's rows of it.
+  [[nodiscard]] std::vector<std::int64_t> residual_of(std::int64_t width,
+                                                      const TensorShare& share) const {
+    if (share.shares_rows()) return {residual, width};
+    return {b, t, width};
+  }
 
-void add_block(const ModelSpec& model, BatchShape batch, LayerList list) {
-  const std::int64_t b = batch.micro_batch;
-  const std::int64_t t = batch.sequence;
-  const std::int64_t h = model.hidden;
-  const std::int64_t queries = model.query_columns();
-  const std::int64_t expanded = model.expanded_columns();
-  add_norm(model, batch, "attention_norm", list);
-  list.add("qkv", {b, t, model.qkv_columns()}, ActivationLife::kSaved);
-  list.add("attention", {b, t, queries}, ActivationLife::kSaved);
-  list.add("log_sum_exp", {b, model.heads, t}, ActivationLife::kSaved);
-  list.add("middle", {b, t, h}, ActivationLife::kSaved);
-  add_norm(model, batch, "mlp_norm", list);
-  list.add("expanded", {b, t, expanded}, ActivationLife::kSaved);
-  list.add("output", {b, t, h}, ActivationLife::kOutput);
-  // Norm outputs and projections before the residual sum, one after the other.
-  list.add("branch", {b, t, h}, ActivationLife::kForward);
-  list.add("activated", {b, t, model.ffn}, ActivationLife::kForward);
-  // Gradients and recomputed values [.., H]; gradients [.., E] of the MLP, then of queries, keys
-  // and values with that of the attention's output after them.
-  list.add("narrow", {b, t, h}, ActivationLife::kBackward);
-  list.add("wide", {b, t, std::max(expanded, model.qkv_columns() + queries)},
-           ActivationLife::kBackward);
-  list.add("delta", {b, model.heads, t}, ActivationLife::kBackward);
-  list.add("gradient", {b, t, h}, ActivationLife::kGradient);
-}
+  std::int64_t b, t, h, heads, queries, qkv, ffn, expanded, vocab;
+  std::int64_t residual;  ///< Rows of norms, dropout and residuals.
+};
 
-void add_head(const ModelSpec& model, BatchShape batch, LayerList list) {
-  const std::int64_t b = batch.micro_batch;
-  const std::int64_t t = batch.sequence;
-  const std::int64_t h = model.hidden;
-  add_norm(model, batch, "final_norm", list);
-  list.add("normed_gradient", {b, t, h}, ActivationLife::kSaved);
-  list.add("normed", {b, t, h}, ActivationLife::kForward);
-  list.add("logits", {internal::logit_rows(b * t, model.vocab), model.vocab},
-           ActivationLife::kForward);
-  list.add("gradient", {b, t, h}, ActivationLife::kGradient);
-}
+class ShapeBuilder {
+ public:
+  ShapeBuilder(const ModelSpec& model, BatchShape batch, const TensorShare& share)
+      : model_(model), share_(share), n_(model, batch, share) {}
+
+  void add_embedding(LayerList list) const {
+    list.add("output", n_.residual_of(n_.h, share_), ActivationLife::kOutput);
+    if (!share_.shares_rows()) return;
+    // All rows of this rank's words before the sum; in backward all rows' gradients.
+    list.add("partial", {n_.b, n_.t, n_.h}, ActivationLife::kForward);
+    list.add("gathered", {n_.b, n_.t, n_.h}, ActivationLife::kBackward);
+  }
+
+  void add_block(LayerList list) const {
+    const std::vector<std::int64_t> wide_rows{n_.b, n_.t, n_.h};
+    add_norm("attention_norm", list);
+    list.add("qkv", {n_.b, n_.t, n_.qkv}, ActivationLife::kSaved);
+    list.add("attention", {n_.b, n_.t, n_.queries}, ActivationLife::kSaved);
+    list.add("log_sum_exp", {n_.b, n_.heads, n_.t}, ActivationLife::kSaved);
+    list.add("middle", n_.residual_of(n_.h, share_), ActivationLife::kSaved);
+    add_norm("mlp_norm", list);
+    list.add("expanded", {n_.b, n_.t, n_.expanded}, ActivationLife::kSaved);
+    list.add("output", n_.residual_of(n_.h, share_), ActivationLife::kOutput);
+    // Norm outputs and projections before the residual sum, one after the other.
+    list.add("branch", wide_rows, ActivationLife::kForward);
+    list.add("activated", {n_.b, n_.t, n_.ffn}, ActivationLife::kForward);
+    // Gradients and recomputed values [.., H]; gradients [.., E] of the MLP, then of queries, keys
+    // and values with that of the attention's output after them.
+    list.add("narrow", wide_rows, ActivationLife::kBackward);
+    list.add("wide", {n_.b, n_.t, std::max(n_.expanded, n_.qkv + n_.queries)},
+             ActivationLife::kBackward);
+    list.add("delta", {n_.b, n_.heads, n_.t}, ActivationLife::kBackward);
+    list.add("gradient", n_.residual_of(n_.h, share_), ActivationLife::kGradient);
+  }
+
+  void add_head(LayerList list) const {
+    add_norm("final_norm", list);
+    list.add("normed_gradient", {n_.b, n_.t, n_.h}, ActivationLife::kSaved);
+    list.add("normed", {n_.b, n_.t, n_.h}, ActivationLife::kForward);
+    const std::int64_t rows = internal::logit_rows(n_.b * n_.t, widest_vocab());
+    list.add("logits", {rows, n_.vocab}, ActivationLife::kForward);
+    if (share_.degree > 1) {
+      // What each rank knows of a row: its largest logit, their sum of exponentials, the target's.
+      list.add("statistics", {share_.degree, rows, 3}, ActivationLife::kForward);
+    }
+    list.add("gradient", n_.residual_of(n_.h, share_), ActivationLife::kGradient);
+  }
+
+ private:
+  void add_norm(const std::string& name, LayerList list) const {
+    std::vector<std::int64_t> rows{n_.b, n_.t};
+    if (share_.shares_rows()) rows = {n_.residual};
+    if (!model_.has_rms_norm()) list.add(name + ".mean", rows, ActivationLife::kSaved);
+    list.add(name + ".rstd", rows, ActivationLife::kSaved);
+  }
+
+  /// All ranks of the tensor axis cut their logits alike: by the widest part, the first rank's.
+  [[nodiscard]] std::int64_t widest_vocab() const {
+    return vocab_rows(model_, {.degree = share_.degree, .index = 0, .sequence = false}).length;
+  }
+
+  const ModelSpec& model_;
+  const TensorShare& share_;
+  RankExtents n_;
+};
 
 }  // namespace
 
@@ -91,14 +135,16 @@ Bytes ActivationShape::bytes() const {
   return bytes;
 }
 
-std::vector<ActivationShape> activation_shapes(const ModelSpec& model, BatchShape batch) {
+std::vector<ActivationShape> activation_shapes(const ModelSpec& model, BatchShape batch,
+                                               const TensorShare& share) {
   std::vector<ActivationShape> all;
   if (model.is_custom()) return all;
-  add_embedding(model, batch, LayerList(all, 0));
+  const ShapeBuilder builder(model, batch, share);
+  builder.add_embedding(LayerList(all, 0));
   for (std::int64_t layer = 1; layer <= model.layers; ++layer) {
-    add_block(model, batch, LayerList(all, layer));
+    builder.add_block(LayerList(all, layer));
   }
-  add_head(model, batch, LayerList(all, layer_count(model) - 1));
+  builder.add_head(LayerList(all, layer_count(model) - 1));
   return all;
 }
 

@@ -40,6 +40,7 @@ class JobChecker {
     check_sequence();
     check_length();
     check_batch();
+    check_tensor_degree();
     check_learning_rate();
     check_data();
     check_sizes();
@@ -126,6 +127,39 @@ class JobChecker {
         fmt::format("parallel.data {} times training.micro_batch {} does not divide {}", ranks,
                     micro_batch, batch),
         fmt::format("a multiple of {}, such as {}", unit, std::max(unit, batch / unit * unit)));
+  }
+
+  // Every rank of the tensor axis has a head, a column, a word and (with `sequence`) a row at
+  // least.
+  void check_tensor_degree() {
+    if (!findings_.sound({"parallel", "parallel.tensor", "model.heads", "model.ffn", "model.vocab",
+                          "training.sequence", "model.context", "model.family"})) {
+      return;
+    }
+    const ParallelSpec& parallel = draft_.job.parallel;
+    if (parallel.tensor == 1) return;
+    if (model_.is_custom()) {
+      findings_.report("parallel.tensor",
+                       fmt::format("{} ranks cannot share a program's own model", parallel.tensor),
+                       "1 with model.family \"custom\"");
+      return;
+    }
+    struct Limit {
+      std::string_view path;
+      std::int64_t count;
+    };
+    const std::int64_t rows = parallel.sequence ? training_.sequence : parallel.tensor;
+    for (const Limit& limit :
+         {Limit{"model.heads", model_.heads}, Limit{"model.ffn", model_.ffn},
+          Limit{"model.vocab", model_.vocab == 0 ? parallel.tensor : model_.vocab},
+          Limit{"training.sequence", rows}}) {
+      if (parallel.tensor <= limit.count) continue;
+      findings_.report(
+          "parallel.tensor",
+          fmt::format("{} ranks are more than {} {}", parallel.tensor, limit.path, limit.count),
+          fmt::format("1 to {}", limit.count));
+      return;
+    }
   }
 
   void check_learning_rate() {

@@ -242,11 +242,13 @@ void add_machine(std::vector<JobField>& fields) {
       {{"parallel.data", IntegerKind{at<&JobSpec::parallel, &ParallelSpec::data>, 1, 65'536, true},
         "ranks", "",
         "Ranks that each take a part of the batch. `\"parallel\": \"auto\"` is short for `auto`."},
-       {"parallel.tensor", only(1), "ranks", "`1`", "Ranks that share each layer's matrices."},
+       {"parallel.tensor", IntegerKind{at<&JobSpec::parallel, &ParallelSpec::tensor>, 1, 65'536},
+        "ranks", "",
+        "Ranks that share each layer's matrices, heads and vocabulary; at most as many as heads."},
        {"parallel.pipeline", only(1), "ranks", "`1`", "Ranks that share the layers."},
        {"parallel.context", only(1), "ranks", "`1`", "Ranks that share each sequence."},
-       {"parallel.sequence", only(0, false), "", "`0`",
-        "Norms and residuals sharded between tensor-parallel regions."},
+       {"parallel.sequence", BoolKind{at<&JobSpec::parallel, &ParallelSpec::sequence>, true}, "",
+        "", "The tensor-parallel ranks share the rows of norms, dropout and residuals as well."},
        {"parallel.sharding", only(0), "stage", "`0`",
         "What the data-parallel ranks shard: nothing."},
        {"memory.recompute", only("none", "auto"), "", "`\"none\"`",
@@ -277,7 +279,12 @@ void add_output(std::vector<JobField>& fields) {
         "Written from a snapshot while training goes on."},
        {"observe.log_every",
         IntegerKind{at<&JobSpec::observe, &ObserveSpec::log_every>, 1, kMostSteps},
-        "optimizer steps", "", "Steps between progress lines where there is no terminal."}});
+        "optimizer steps", "", "Steps between progress lines where there is no terminal."},
+       {"observe.compare_every",
+        IntegerKind{at<&JobSpec::observe, &ObserveSpec::compare_every>, 0, kMostSteps},
+        "optimizer steps", "",
+        "Steps between comparisons of the parameters that ranks hold alike (and after the first "
+        "step); 0 is never."}});
 }
 
 std::vector<JobField> make_fields() {

@@ -51,6 +51,7 @@ struct BytesKind {
 };
 struct BoolKind {
   bool& (*slot)(JobDraft&);
+  bool numeric = false;  ///< 0 and 1 are taken too.
 };
 /// Something that can name a folder.
 struct NameKind {

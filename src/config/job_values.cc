@@ -140,6 +140,11 @@ class ValueReader {
   }
 
   std::optional<std::string> operator()(const BoolKind& kind) const {
+    const auto number = kind.numeric ? whole(value_) : std::nullopt;
+    if (number && (*number == 0 || *number == 1)) {
+      kind.slot(draft_) = *number == 1;
+      return std::nullopt;
+    }
     if (!value_.is_bool()) return kind_mismatch("true or false");
     kind.slot(draft_) = value_.as_bool();
     return std::nullopt;

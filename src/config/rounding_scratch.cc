@@ -25,13 +25,14 @@ std::int64_t of_linear(std::int64_t out, std::int64_t in, std::int64_t rows) {
 
 }  // namespace
 
-std::int64_t rounding_scratch(const ModelSpec& model, BatchShape batch) {
+std::int64_t rounding_scratch(const ModelSpec& model, BatchShape batch, const TensorShare& share) {
   const std::int64_t rows = batch.micro_batch * batch.sequence;
   std::int64_t most = 0;
-  for (const ParameterShape& parameter : parameter_shapes(model)) {
+  for (const ParameterShape& parameter : parameter_shapes(model, share)) {
     if (!parameter.in_product || parameter.shape.size() != 2) continue;
-    const std::int64_t out = parameter.shape[0];
-    const std::int64_t in = parameter.shape[1];
+    const std::vector<std::int64_t> shape = parameter.piece(share).shape();
+    const std::int64_t out = shape[0];
+    const std::int64_t in = shape[1];
     const bool in_block = parameter.layer >= 1 && parameter.layer <= model.layers;
     const std::int64_t elements = in_block ? of_linear(out, in, rows)
                                            : padded(rows * in) + padded(out * in) +

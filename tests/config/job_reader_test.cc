@@ -158,14 +158,26 @@ TEST(JobReader, TellsThatADottedKeyIsNotAPath) {
 }
 
 TEST(JobReader, AdmitsWhatThisVersionDoesNotHave) {
-  for (const char* change :
-       {"training.precision=fp16", "parallel.tensor=2", "parallel.pipeline=4", "parallel.context=2",
-        "parallel.sequence=1", "parallel.sequence=true", "parallel.sharding=3",
-        "memory.recompute=full", "parallel.schedule=1f1b", "memory.limits.disk=5", "cluster=x"}) {
+  for (const char* change : {"training.precision=fp16", "parallel.pipeline=4", "parallel.context=2",
+                             "parallel.sharding=3", "memory.recompute=full",
+                             "parallel.schedule=1f1b", "memory.limits.disk=5", "cluster=x"}) {
     EXPECT_THAT(refusal({change}), HasSubstr("not available in this version")) << change;
   }
   accepted({"parallel.tensor=1", "parallel.sharding=0", "parallel.sequence=false",
             "memory.recompute=auto", "model.family=gpt2", "training.precision=bf16"});
+}
+
+TEST(JobReader, EveryTensorParallelRankNeedsAHeadAColumnAWordAndARow) {
+  const JobSpec job = accepted({"parallel.tensor=2", "parallel.sequence=1"});
+  EXPECT_EQ(job.parallel.tensor, 2);
+  EXPECT_TRUE(job.parallel.sequence);
+  EXPECT_TRUE(accepted({"parallel.tensor=2", "parallel.sequence=true"}).parallel.sequence);
+  EXPECT_THAT(refusal({"parallel.tensor=3"}), HasSubstr("3 ranks are more than model.heads 2"));
+  EXPECT_THAT(refusal({"parallel.tensor=3"}), HasSubstr("1 to 2"));
+  EXPECT_THAT(refusal({"parallel.tensor=2", "model.ffn=1"}), HasSubstr("model.ffn 1"));
+  EXPECT_THAT(refusal({"parallel.tensor=2", "parallel.sequence=1", "training.sequence=1"}),
+              HasSubstr("training.sequence 1"));
+  EXPECT_THAT(refusal({"parallel.sequence=2"}), HasSubstr("true or false"));
 }
 
 TEST(JobReader, GivesALlamaItsFamilysDefaults) {

@@ -134,9 +134,14 @@ struct TrainingSpec {
   [[nodiscard]] std::int64_t tokens_per_step() const { return global_batch * sequence; }
 };
 
-/// Degrees of the mesh; only `data` may exceed 1 so far. `data == 0` is "auto".
+/// The layout: degrees of the mesh, those of pipeline and context being 1 so far, and what the
+/// ranks of an axis shard besides. `data == 0` is "auto".
 struct ParallelSpec {
   std::int64_t data = 1;
+  std::int64_t tensor = 1;    ///< Ranks that share each layer's matrices.
+  bool sequence = false;      ///< They share the rows of norms, dropout and residuals as well.
+  std::int64_t sharding = 0;  ///< Data-parallel ranks share nothing; 1: the optimizer's state; 2:
+                              ///< gradients too; 3: parameters too.
   [[nodiscard]] bool is_auto() const { return data == 0; }
 };
 
@@ -158,7 +163,9 @@ struct CheckpointSpec {
 };
 
 struct ObserveSpec {
-  std::int64_t log_every = 10;  ///< Steps between plain progress lines.
+  std::int64_t log_every = 10;       ///< Steps between plain progress lines.
+  std::int64_t compare_every = 100;  ///< Steps between comparisons of what ranks hold alike (and
+                                     ///< after the first one); 0: never.
 };
 
 struct JobSpec {

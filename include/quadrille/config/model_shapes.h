@@ -14,6 +14,8 @@
 
 #include "quadrille/base/units.h"
 #include "quadrille/config/job_spec.h"
+#include "quadrille/config/tensor_share.h"
+#include "quadrille/mesh/piece.h"
 
 namespace quadrille {
 
@@ -26,20 +28,27 @@ struct ParameterShape {
   std::string name;  ///< Hugging Face's: `h.0.attn.c_attn.weight` of a GPT-2,
                      ///< `model.layers.0.self_attn.q_proj.weight` of a Llama.
   std::int64_t layer = 0;
-  std::vector<std::int64_t> shape;  ///< Row-major.
+  std::vector<std::int64_t> shape;  ///< Row-major, of the whole.
   bool decayed = false;             ///< Weight decay applies (matrices and embeddings).
   bool in_product = false;          ///< A matrix product uses it: counts for MFU.
   double initial_deviation = 0;     ///< Normal(0, this); 0 with `initial_constant`.
   double initial_constant = 0;
+  Placement placement;           ///< Of the value, and of its gradient once it is reduced.
+  Placement gradient_placement;  ///< Of what a rank's backward passes add up to: the sums that are
+                                 ///< still owed are partial.
 
-  [[nodiscard]] std::int64_t elements() const;
+  [[nodiscard]] std::int64_t elements() const;  ///< Of the whole.
+  /// What the rank of this share holds.
+  [[nodiscard]] TensorPiece piece(const TensorShare& share) const;
 };
 
 /// In layer order; a tied head adds no parameter. Matrices of linear layers are [out, in] here and
 /// in memory; Hugging Face's GPT-2 stores them [in, out] (import and export transpose), its Llama
 /// as here. The rows of a Llama's q_proj and k_proj are in Hugging Face's order too: the rotary
-/// pairs of a head are (i, i + D/2).
-[[nodiscard]] std::vector<ParameterShape> parameter_shapes(const ModelSpec& model);
+/// pairs of a head are (i, i + D/2). The placements are those for `share.degree` ranks on the
+/// tensor axis; `share.index` means nothing here.
+[[nodiscard]] std::vector<ParameterShape> parameter_shapes(const ModelSpec& model,
+                                                           const TensorShare& share = {});
 [[nodiscard]] std::int64_t parameter_count(const ModelSpec& model);
 /// The same for a model that nobody has checked yet: nothing where it leaves int64.
 [[nodiscard]] std::optional<std::int64_t> checked_parameter_count(const ModelSpec& model);
@@ -70,12 +79,14 @@ struct BatchShape {
 
 /// Everything one micro-batch needs on one rank besides parameters, in layer order.
 [[nodiscard]] std::vector<ActivationShape> activation_shapes(const ModelSpec& model,
-                                                             BatchShape batch);
+                                                             BatchShape batch,
+                                                             const TensorShare& share = {});
 
 /// Elements of scratch that the largest product of one micro-batch takes to round its operands
 /// where products are not fp32 (kernels' rounding.h; a test holds them together); 0
 /// for a program's own model.
-[[nodiscard]] std::int64_t rounding_scratch(const ModelSpec& model, BatchShape batch);
+[[nodiscard]] std::int64_t rounding_scratch(const ModelSpec& model, BatchShape batch,
+                                            const TensorShare& share = {});
 
 /// FLOPs that count for MFU, forward and backward: 6 per parameter that a matrix product uses, plus
 /// causal attention. A sequence has T(T+1)/2 query-key pairs; scores and values take 2*A*D each,

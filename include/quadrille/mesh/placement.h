@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "quadrille/mesh/mesh.h"
 
@@ -16,15 +17,33 @@ namespace quadrille {
 
 enum class PlacementKind : std::uint8_t { kReplicated, kSharded, kPartial };
 
+/// How a dimension is cut into shards. It consists of `parts` equal stretches, each cut alike (3
+/// where queries, keys and values are packed into one matrix). A stretch consists of whole units (a
+/// head) in equal groups (the query heads of one key and value head): shards get whole groups while
+/// there are enough, else each shard's units are of one group.
+struct Cut {
+  std::int64_t parts = 1;
+  std::int64_t groups = 0;  ///< Of a stretch; 0: each unit is one.
+  std::int64_t unit = 1;    ///< Elements.
+  friend constexpr bool operator==(Cut, Cut) = default;
+};
+
 struct AxisPlacement {
   PlacementKind kind = PlacementKind::kReplicated;
   int dimension = -1;  ///< The sharded dimension; -1 for the other kinds.
+  Cut cut;             ///< Of that dimension.
 
   [[nodiscard]] static constexpr AxisPlacement replicated() { return {}; }
-  [[nodiscard]] static constexpr AxisPlacement sharded(int dimension) {
-    return {PlacementKind::kSharded, dimension};
+  [[nodiscard]] static constexpr AxisPlacement sharded(int dimension, Cut cut = {}) {
+    return {PlacementKind::kSharded, dimension, cut};
   }
-  [[nodiscard]] static constexpr AxisPlacement partial() { return {PlacementKind::kPartial, -1}; }
+  [[nodiscard]] static constexpr AxisPlacement partial() {
+    return {PlacementKind::kPartial, -1, {}};
+  }
+  [[nodiscard]] constexpr bool is_sharded() const { return kind == PlacementKind::kSharded; }
+  [[nodiscard]] constexpr bool is_partial() const { return kind == PlacementKind::kPartial; }
+  /// "replicated", "partial", "sharded(0)", "sharded(0, 3 parts)".
+  [[nodiscard]] std::string to_text() const;
   friend constexpr bool operator==(AxisPlacement, AxisPlacement) = default;
 };
 
@@ -49,5 +68,10 @@ struct Extent {
   friend constexpr bool operator==(Extent, Extent) = default;
 };
 [[nodiscard]] Extent shard_extent(std::int64_t extent, int index, int count);
+
+/// What shard `index` of `count` has of a dimension of `extent` that is cut so: one Extent for each
+/// part. QD_CHECKs that the extent is whole parts of whole groups of whole units.
+[[nodiscard]] std::vector<Extent> shard_extents(std::int64_t extent, const Cut& cut, int index,
+                                                int count);
 
 }  // namespace quadrille
