@@ -8,6 +8,7 @@
 #include <span>
 
 #include "quadrille/base/text.h"
+#include "quadrille/config/layout.h"
 #include "quadrille/config/model_shapes.h"
 #include "quadrille/data/corpus.h"
 #include "quadrille/report/progress.h"
@@ -48,9 +49,10 @@ void LaunchView::begin(bool resumes) const {
                          plan_.job.training.steps, grouped(plan_.job.training.tokens_per_step())));
   const std::string most =
       plan_.rank_limit == Bytes(0) ? "" : ", at most " + to_text(plan_.rank_limit) + " a rank";
-  print_line(fmt::format("{} rank{} ({}), micro-batch {} x {}{}; results in {}{}", plan_.ranks(),
-                         plan_.ranks() == 1 ? "" : "s", plan_.machine.backend, plan_.micro_batch,
-                         plan_.micro_batches, most, paths_.directory,
+  print_line(fmt::format("{} rank{} ({}; {}), micro-batch {} x {}{}; results in {}{}",
+                         plan_.ranks(), plan_.ranks() == 1 ? "" : "s", plan_.machine.backend,
+                         layout_text(plan_.job.parallel), plan_.micro_batch, plan_.micro_batches,
+                         most, paths_.directory,
                          resumes ? " (resuming if a checkpoint is there)" : ""));
 }
 

@@ -36,7 +36,7 @@ void add_job_options(CLI::App& command, JobOptions& options) {
       ->type_name("PATH=VALUE")
       ->take_all()
       ->allow_extra_args(false);
-  command.add_option("--ranks", options.ranks, "Data-parallel ranks (default: the job's layout)")
+  command.add_option("--ranks", options.ranks, "All ranks together (default: the job's layout)")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 20));
 }

@@ -29,8 +29,9 @@ BufferLife buffer_life(ActivationLife life) {
 }  // namespace
 
 ActivationArena activation_arena(const ModelSpec& model, BatchShape batch,
-                                 std::span<const Instruction> instructions) {
-  ActivationArena arena{activation_shapes(model, batch), {}};
+                                 std::span<const Instruction> instructions,
+                                 const TensorShare& share) {
+  ActivationArena arena{activation_shapes(model, batch, share), {}};
   std::vector<BufferRequest> requests;
   requests.reserve(arena.shapes.size());
   for (const ActivationShape& shape : arena.shapes) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "quadrille/base/text.h"
+#include "quadrille/config/layout.h"
 #include "quadrille/config/model_shapes.h"
 #include "quadrille/plan/plan.h"
 
@@ -41,7 +42,8 @@ std::string training_line(const Plan& plan) {
 }
 
 std::string layout_line(const Plan& plan) {
-  return fmt::format("{} ({}), each {} of {} a step, {} at a time", counted(plan.ranks(), "rank"),
+  return fmt::format("{}: {} ({}), each {} of {} a step, {} at a time",
+                     layout_text(plan.job.parallel), counted(plan.ranks(), "rank"),
                      plan.machine.backend,
                      counted(plan.micro_batch * plan.micro_batches, "sequence"),
                      plan.job.training.global_batch, plan.micro_batch);
@@ -57,6 +59,20 @@ std::string program_line(const Plan& plan) {
                                              : grouped(plan.micro_batches) + " micro-batches");
 }
 
+/// "all 4 layers, ", or which part of them.
+std::string work_text(const Plan& plan, Rank rank) {
+  const ModelSpec& model = plan.job.model;
+  if (model.is_custom()) return "";
+  const std::string layers = fmt::format("all {} layers, ", plan.program.layers);
+  const TensorShare share = plan.tensor_share(rank);
+  if (share.degree == 1) return layers;
+  const Extent heads = query_heads(model, share);
+  const Extent words = vocab_rows(model, share);
+  return layers + fmt::format("heads {} to {}, words {} to {}, ", heads.first,
+                              heads.first + heads.length - 1, words.first,
+                              words.first + words.length - 1);
+}
+
 std::string ranks_table(const Plan& plan) {
   std::string text;
   const std::int64_t share = plan.micro_batch * plan.micro_batches;
@@ -67,10 +83,9 @@ std::string ranks_table(const Plan& plan) {
       text += fmt::format("    ... and {} more alike\n", ranks - kShown);
       break;
     }
-    const std::string layers =
-        plan.job.model.is_custom() ? "" : fmt::format("all {} layers, ", plan.program.layers);
-    text += fmt::format("    rank {:<4} {}sequences {} to {} of each step\n", rank, layers,
-                        rank * share, (rank + 1) * share - 1);
+    const std::int64_t first = plan.first_slot(Rank{rank});
+    text += fmt::format("    rank {:<4} {}sequences {} to {} of each step\n", rank,
+                        work_text(plan, Rank{rank}), first, first + share - 1);
   }
   return text;
 }

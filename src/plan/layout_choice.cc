@@ -53,7 +53,8 @@ std::int64_t automatic_micro_batch_most(const TrainingSpec& training) {
 
 std::vector<std::int64_t> rank_candidates(const JobSpec& job, const MachineFacts& machine) {
   if (!job.parallel.is_auto()) return {job.parallel.data};
-  return divisors(job.training.global_batch, std::max(machine.cores, 1));
+  const std::int64_t most = std::max<std::int64_t>(machine.cores / job.parallel.tensor, 1);
+  return divisors(job.training.global_batch, most);
 }
 
 std::vector<std::int64_t> micro_batch_candidates(const TrainingSpec& training, std::int64_t ranks) {
@@ -132,7 +133,11 @@ std::vector<LayoutCandidate> candidates_of(const JobSpec& job, bool processes,
   std::vector<LayoutCandidate> all;
   for (const std::int64_t ranks : all_ranks) {
     for (const std::int64_t micro_batch : micro_batch_candidates(job.training, ranks)) {
-      all.push_back({static_cast<int>(ranks), micro_batch, processes});
+      all.push_back({.data = static_cast<int>(ranks),
+                     .micro_batch = micro_batch,
+                     .processes = processes,
+                     .tensor = static_cast<int>(job.parallel.tensor),
+                     .sequence = job.parallel.sequence});
     }
   }
   return all;
@@ -151,18 +156,21 @@ std::string tags_text(const RankMemory& memory) {
 /// The first layout that the job did not ask for but that would fit, in words.
 std::string what_would_fit(const JobSpec& job, const MachineFacts& machine,
                            const LayoutCandidate& tried) {
-  const std::int64_t share = job.training.global_batch / tried.ranks;
-  const Bytes available = available_to_rank(job, machine, tried.ranks);
+  const std::int64_t share = job.training.global_batch / tried.data;
+  const Bytes available = available_to_rank(job, machine, tried.ranks());
+  LayoutCandidate other = tried;
   for (const std::int64_t micro_batch : divisors(share, tried.micro_batch - 1)) {
-    if (fits(rank_memory(job, {tried.ranks, micro_batch, tried.processes}), available)) {
+    other.micro_batch = micro_batch;
+    if (fits(rank_memory(job, other), available)) {
       return fmt::format("training.micro_batch {} would fit", micro_batch);
     }
   }
-  for (const std::int64_t ranks : divisors(job.training.global_batch, tried.ranks - 1)) {
-    const LayoutCandidate fewer{static_cast<int>(ranks), 1, tried.processes};
-    if (fits(rank_memory(job, fewer), available_to_rank(job, machine, fewer.ranks))) {
-      return fmt::format("{} rank{} with training.micro_batch 1 would fit", ranks,
-                         ranks == 1 ? "" : "s");
+  other.micro_batch = 1;
+  for (const std::int64_t data : divisors(job.training.global_batch, tried.data - 1)) {
+    other.data = static_cast<int>(data);
+    if (fits(rank_memory(job, other), available_to_rank(job, machine, other.ranks()))) {
+      return fmt::format("{} rank{} with training.micro_batch 1 would fit", other.ranks(),
+                         other.ranks() == 1 ? "" : "s");
     }
   }
   return "only a smaller model, a shorter training.sequence or more memory would fit";
@@ -170,14 +178,14 @@ std::string what_would_fit(const JobSpec& job, const MachineFacts& machine,
 
 Error does_not_fit(const JobSpec& job, const MachineFacts& machine, const LayoutCandidate& least) {
   const RankMemory memory = rank_memory(job, least);
-  const Bytes available = available_to_rank(job, machine, least.ranks);
+  const Bytes available = available_to_rank(job, machine, least.ranks());
   const Bytes missing = memory.total() - available;
   const bool limited = job.memory.host_limit > Bytes(0);
   return {
       Code::kExhausted,
       fmt::format("not enough memory: each of {} rank{} would need {} with a micro-batch of {}, "
                   "but may use {} ({}), so {} are missing; it would hold {}; {}",
-                  least.ranks, least.ranks == 1 ? "" : "s", to_text(memory.total()),
+                  least.ranks(), least.ranks() == 1 ? "" : "s", to_text(memory.total()),
                   least.micro_batch, to_text(available),
                   limited ? "the job's memory limit" : "its share of this machine's memory",
                   to_text(missing), tags_text(memory), what_would_fit(job, machine, least)),
@@ -198,7 +206,7 @@ std::string ranks_reason(const JobSpec& job, const MachineFacts& machine, int ra
 
 std::string micro_batch_reason(const JobSpec& job, const LayoutCandidate& layout) {
   const TrainingSpec& training = job.training;
-  const std::int64_t share = training.global_batch / layout.ranks;
+  const std::int64_t share = training.global_batch / layout.data;
   const std::string cut = fmt::format("{} of a rank's {} sequences", layout.micro_batch, share);
   if (training.micro_batch != 0) {
     return fmt::format("Micro-batch {}, as the job says: {} at a time.", layout.micro_batch, cut);
@@ -219,6 +227,41 @@ std::string micro_batch_reason(const JobSpec& job, const LayoutCandidate& layout
       grouped(kForwardTokensMost));
 }
 
+std::string tensor_reason(const ModelSpec& model, const LayoutCandidate& layout) {
+  const bool few = model.key_value_heads() < layout.tensor;
+  return fmt::format("{} ranks share each layer, as the job says: heads, columns and words{}{}.",
+                     layout.tensor, layout.sequence ? ", and the rows between products" : "",
+                     few ? "; each key and value head serves several ranks" : "");
+}
+
+std::vector<std::string> reasons_of(const JobSpec& job, const MachineFacts& machine,
+                                    const LayoutCandidate& layout) {
+  std::vector<std::string> reasons{ranks_reason(job, machine, layout.data)};
+  if (layout.tensor > 1) reasons.push_back(tensor_reason(job.model, layout));
+  reasons.push_back(micro_batch_reason(job, layout));
+  return reasons;
+}
+
+/// The job's reader checks this too, but a spec can come from elsewhere.
+Result<void> check_tensor(const JobSpec& job) {
+  const std::int64_t tensor = job.parallel.tensor;
+  if (tensor == 1) return {};
+  if (job.model.is_custom()) {
+    return fail(wrong_value("parallel.tensor", "a program's own model is whole on every rank",
+                            "1 with model.family \"custom\""));
+  }
+  const std::int64_t most = std::min({job.model.heads, job.model.ffn, job.model.vocab});
+  const std::int64_t rows = job.parallel.sequence ? job.training.sequence : most;
+  if (tensor >= 1 && tensor <= std::min(most, rows)) return {};
+  return fail(wrong_value(
+      "parallel.tensor",
+      fmt::format("{} ranks cannot share {} heads, {} columns, {} words{}", tensor, job.model.heads,
+                  job.model.ffn, job.model.vocab,
+                  job.parallel.sequence ? fmt::format(" and {} rows", job.training.sequence)
+                                        : std::string()),
+      fmt::format("1 to {}", std::min(most, rows))));
+}
+
 }  // namespace
 
 Bytes available_to_rank(const JobSpec& job, const MachineFacts& machine, int ranks) {
@@ -232,6 +275,7 @@ Bytes available_to_rank(const JobSpec& job, const MachineFacts& machine, int ran
 Result<LayoutChoice> choose_layout(const JobSpec& job, const MachineFacts& machine) {
   QD_RETURN_IF_ERROR(check_counts(job));
   QD_RETURN_IF_ERROR(check_magnitude(job));
+  QD_RETURN_IF_ERROR(check_tensor(job));
   const std::vector<std::int64_t> all_ranks = rank_candidates(job, machine);
   QD_CHECK(!all_ranks.empty());
   QD_RETURN_IF_ERROR(check_micro_batch(job, all_ranks));
@@ -241,13 +285,9 @@ Result<LayoutChoice> choose_layout(const JobSpec& job, const MachineFacts& machi
   QD_CHECK(!candidates.empty());
   for (const LayoutCandidate& layout : candidates) {
     RankMemory memory = rank_memory(job, layout);
-    const Bytes available = available_to_rank(job, machine, layout.ranks);
+    const Bytes available = available_to_rank(job, machine, layout.ranks());
     if (!fits(memory, available)) continue;
-    return LayoutChoice{
-        layout,
-        std::move(memory),
-        available,
-        {ranks_reason(job, machine, layout.ranks), micro_batch_reason(job, layout)}};
+    return LayoutChoice{layout, std::move(memory), available, reasons_of(job, machine, layout)};
   }
   return fail(does_not_fit(job, machine, candidates.back()));
 }

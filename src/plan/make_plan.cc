@@ -103,9 +103,9 @@ MachineFacts facts_for(const JobSpec& job, const MachineFacts& machine) {
 }
 
 Result<Program> checked_program(const JobSpec& job, const LayoutChoice& choice) {
-  const std::int64_t share = job.training.global_batch / choice.layout.ranks;
+  const std::int64_t share = job.training.global_batch / choice.layout.data;
   QD_ASSIGN_OR_RETURN(Program program,
-                      build_single_stage({.ranks = choice.layout.ranks,
+                      build_single_stage({.ranks = choice.layout.ranks(),
                                           .layers = layer_count(job.model),
                                           .micro_batches = share / choice.layout.micro_batch}));
   QD_RETURN_IF_ERROR(verify(program));
@@ -113,6 +113,22 @@ Result<Program> checked_program(const JobSpec& job, const LayoutChoice& choice) 
 }
 
 }  // namespace
+
+Coordinates Plan::coordinates(Rank rank) const {
+  const auto made = Mesh::create(mesh);
+  QD_CHECK(made.has_value());
+  return made->coordinates(rank);
+}
+
+TensorShare Plan::tensor_share(Rank rank) const {
+  return {.degree = mesh.tensor,
+          .index = coordinates(rank)[static_cast<std::size_t>(Axis::kTensor)],
+          .sequence = job.parallel.sequence};
+}
+
+std::int64_t Plan::first_slot(Rank rank) const {
+  return coordinates(rank)[static_cast<std::size_t>(Axis::kData)] * micro_batch * micro_batches;
+}
 
 Result<Plan> make_plan(const JobSpec& job, const MachineFacts& machine) {
   if (job.model.vocab < 1) {
@@ -125,14 +141,15 @@ Result<Plan> make_plan(const JobSpec& job, const MachineFacts& machine) {
 
   Plan plan;
   plan.job = job;
-  plan.job.parallel.data = choice.layout.ranks;
+  plan.job.parallel.data = choice.layout.data;
   plan.job.training.micro_batch = choice.layout.micro_batch;
-  plan.mesh.data = choice.layout.ranks;
+  plan.mesh.data = choice.layout.data;
+  plan.mesh.tensor = choice.layout.tensor;
   plan.machine = facts_for(job, machine);
   plan.micro_batch = choice.layout.micro_batch;
   QD_ASSIGN_OR_RETURN(plan.program, checked_program(job, choice));
   plan.micro_batches = plan.program.micro_batches;
-  QD_CHECK(plan.micro_batch * plan.micro_batches * plan.ranks() == job.training.global_batch);
+  QD_CHECK(plan.micro_batch * plan.micro_batches * plan.mesh.data == job.training.global_batch);
   plan.activation_arena = choice.memory.activation_arena;
   if (!job.model.is_custom()) plan.rank_bytes = choice.memory.by_tag;
   plan.rank_limit = job.model.is_custom() ? choice.available

@@ -3,6 +3,8 @@
 #include "plan/memory_model.h"
 
 #include <algorithm>
+#include <array>
+#include <set>
 #include <vector>
 
 #include "quadrille/base/check.h"
@@ -23,22 +25,22 @@ Bytes aligned(Bytes bytes) {
   return Bytes((bytes.count() + kAlignment - 1) / kAlignment * kAlignment);
 }
 
-/// All parameters of fp32, each tensor on its own cache lines.
-Bytes parameter_bytes(const ModelSpec& model) {
+/// One rank's parameters of fp32, each tensor on its own cache lines.
+Bytes parameter_bytes(const ModelSpec& model, const TensorShare& share) {
   Bytes total;
-  for (const ParameterShape& shape : parameter_shapes(model)) {
-    total += aligned(Bytes(kFp32Bytes) * shape.elements());
+  for (const ParameterShape& shape : parameter_shapes(model, share)) {
+    total += aligned(Bytes(kFp32Bytes) * shape.piece(share).elements());
   }
   return total;
 }
 
 /// Every micro-batch lives in the same places, so one is enough to size the arena.
-Bytes arena_bytes(const JobSpec& job, std::int64_t micro_batch) {
+Bytes arena_bytes(const JobSpec& job, std::int64_t micro_batch, const TensorShare& share) {
   const auto program =
       build_single_stage({.ranks = 1, .layers = layer_count(job.model), .micro_batches = 1});
   QD_CHECK(program.has_value());
-  const ActivationArena arena =
-      activation_arena(job.model, {micro_batch, job.training.sequence}, program->ranks.front());
+  const ActivationArena arena = activation_arena(job.model, {micro_batch, job.training.sequence},
+                                                 program->ranks.front(), share);
   return arena.layout.total;
 }
 
@@ -49,9 +51,10 @@ Bytes batch_bytes(const JobSpec& job, std::int64_t micro_batch) {
 }
 
 /// Where products round their factors; without rounding there is none.
-Bytes rounding_bytes(const JobSpec& job, std::int64_t micro_batch) {
+Bytes rounding_bytes(const JobSpec& job, std::int64_t micro_batch, const TensorShare& share) {
   if (job.training.precision == Precision::kFp32) return Bytes(0);
-  return Bytes(kFp32Bytes) * rounding_scratch(job.model, {micro_batch, job.training.sequence});
+  return Bytes(kFp32Bytes) *
+         rounding_scratch(job.model, {micro_batch, job.training.sequence}, share);
 }
 
 /// Each gradient's sum of squares, in float64.
@@ -97,22 +100,60 @@ Bytes RankMemory::total() const {
   return sum;
 }
 
-RankMemory rank_memory(const JobSpec& job, const LayoutCandidate& candidate) {
-  QD_CHECK(candidate.ranks >= 1);
-  QD_CHECK(candidate.micro_batch >= 1);
-  const Bytes parameters = parameter_bytes(job.model);
+namespace {
+
+/// Of one rank of the tensor axis.
+RankMemory memory_of(const JobSpec& job, const LayoutCandidate& candidate,
+                     const TensorShare& share) {
+  const Bytes parameters = parameter_bytes(job.model, share);
   RankMemory memory;
-  memory.activation_arena = arena_bytes(job, candidate.micro_batch);
+  memory.activation_arena = arena_bytes(job, candidate.micro_batch, share);
   memory.by_tag["parameter"] = parameters;
   memory.by_tag["gradient"] = parameters;
   memory.by_tag["optimizer"] = parameters * 2;
   memory.by_tag["activation"] = memory.activation_arena;
   memory.by_tag["communication"] =
-      candidate.processes ? message_staging_bytes(job, candidate.ranks) : Bytes(0);
-  memory.by_tag["workspace"] = batch_bytes(job, candidate.micro_batch) +
-                               rounding_bytes(job, candidate.micro_batch) + norm_bytes(job.model) +
-                               checkpoint_staging_bytes(job.model, candidate.ranks);
+      candidate.processes ? message_staging_bytes(job, candidate.ranks()) : Bytes(0);
+  memory.by_tag["workspace"] =
+      batch_bytes(job, candidate.micro_batch) + rounding_bytes(job, candidate.micro_batch, share) +
+      norm_bytes(job.model) + checkpoint_staging_bytes(job.model, candidate.ranks());
   return memory;
+}
+
+/// Ranks of the tensor axis whose shares differ in size. Of equal ones one is enough.
+std::vector<TensorShare> distinct_shares(const JobSpec& job, const LayoutCandidate& candidate) {
+  const ModelSpec& model = job.model;
+  const std::int64_t rows = candidate.micro_batch * job.training.sequence;
+  std::set<std::array<std::int64_t, 4>> seen;
+  std::vector<TensorShare> distinct;
+  for (int index = 0; index < candidate.tensor; ++index) {
+    const TensorShare share{candidate.tensor, index, candidate.sequence};
+    if (candidate.tensor == 1) return {share};
+    const std::array<std::int64_t, 4> extents{
+        query_heads(model, share).length, ffn_columns(model, share).length,
+        vocab_rows(model, share).length, residual_rows(rows, share).length};
+    if (seen.insert(extents).second) distinct.push_back(share);
+  }
+  return distinct;
+}
+
+}  // namespace
+
+RankMemory rank_memory(const JobSpec& job, const LayoutCandidate& candidate) {
+  QD_CHECK(candidate.data >= 1 && candidate.tensor >= 1);
+  QD_CHECK(candidate.micro_batch >= 1);
+  RankMemory most;
+  for (const TensorShare& share : distinct_shares(job, candidate)) {
+    const RankMemory memory = memory_of(job, candidate, share);
+    most.activation_arena = std::max(most.activation_arena, memory.activation_arena);
+    for (const auto& [tag, bytes] : memory.by_tag) {
+      most.by_tag[tag] = std::max(most.by_tag[tag], bytes);
+    }
+  }
+  // The arenas of the ranks that share a model are equally large, so that each can reach the
+  // others'.
+  most.by_tag["activation"] = most.activation_arena;
+  return most;
 }
 
 Bytes checkpoint_size(const ModelSpec& model) {

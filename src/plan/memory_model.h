@@ -16,9 +16,13 @@ namespace quadrille::internal {
 
 /// A choice of layout for which memory is asked.
 struct LayoutCandidate {
-  int ranks = 1;
+  int data = 1;
   std::int64_t micro_batch = 1;
   bool processes = false;  ///< Ranks are processes, not threads.
+  int tensor = 1;
+  bool sequence = false;
+
+  [[nodiscard]] int ranks() const { return data * tensor; }
 };
 
 struct RankMemory {
@@ -27,6 +31,7 @@ struct RankMemory {
   [[nodiscard]] Bytes total() const;
 };
 
+/// Of the rank that needs most of each tag.
 [[nodiscard]] RankMemory rank_memory(const JobSpec& job, const LayoutCandidate& candidate);
 
 /// Of one checkpoint on disk: parameters and both moments, shard headers and the manifest.

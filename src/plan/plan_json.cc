@@ -7,6 +7,7 @@
 
 #include "plan/program_json.h"
 #include "quadrille/config/job_reader.h"
+#include "quadrille/config/layout.h"
 #include "quadrille/config/model_shapes.h"
 #include "quadrille/plan/plan.h"
 #include "quadrille/schedule/verify.h"
@@ -100,14 +101,20 @@ Result<void> check_consistency(const Json& json, const Plan& plan) {
                 fmt::format("the plan's program has {} layers, but its job's model has {}",
                             plan.program.layers, layer_count(plan.job.model)));
   }
+  const ParallelSpec& parallel = plan.job.parallel;
+  if (parallel.data != plan.mesh.data || parallel.tensor != plan.mesh.tensor) {
+    return fail(Code::kInvalid,
+                fmt::format("the plan's mesh has {} x {} ranks (data, tensor), but its job says {}",
+                            plan.mesh.data, plan.mesh.tensor, layout_text(parallel)));
+  }
   const auto per_rank = checked_multiply(plan.micro_batch, plan.micro_batches);
-  const auto covered = per_rank ? checked_multiply(*per_rank, plan.ranks()) : std::nullopt;
+  const auto covered = per_rank ? checked_multiply(*per_rank, plan.mesh.data) : std::nullopt;
   if (plan.micro_batch < 1 || covered != training.global_batch) {
     return fail(
         Code::kInvalid,
-        fmt::format("the plan's {} micro-batches of {} sequences on {} ranks are not the "
-                    "job's global batch of {}",
-                    plan.micro_batches, plan.micro_batch, plan.ranks(), training.global_batch));
+        fmt::format("the plan's {} micro-batches of {} sequences on {} data-parallel ranks are not "
+                    "the job's global batch of {}",
+                    plan.micro_batches, plan.micro_batch, plan.mesh.data, training.global_batch));
   }
   return verify(plan.program);
 }

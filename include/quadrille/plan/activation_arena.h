@@ -21,6 +21,7 @@ struct ActivationArena {
 
 /// `instructions` are one rank's.
 [[nodiscard]] ActivationArena activation_arena(const ModelSpec& model, BatchShape batch,
-                                               std::span<const Instruction> instructions);
+                                               std::span<const Instruction> instructions,
+                                               const TensorShare& share = {});
 
 }  // namespace quadrille

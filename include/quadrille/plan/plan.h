@@ -16,6 +16,7 @@
 #include "quadrille/base/result.h"
 #include "quadrille/base/units.h"
 #include "quadrille/config/job_spec.h"
+#include "quadrille/config/tensor_share.h"
 #include "quadrille/mesh/mesh.h"
 #include "quadrille/schedule/program.h"
 
@@ -49,6 +50,11 @@ struct Plan {
   std::vector<std::string> reasons;     ///< One decision a line.
 
   [[nodiscard]] int ranks() const { return mesh.pipeline * mesh.data * mesh.context * mesh.tensor; }
+  [[nodiscard]] Coordinates coordinates(Rank rank) const;
+  /// The rank's place on the tensor axis.
+  [[nodiscard]] TensorShare tensor_share(Rank rank) const;
+  /// Slot in the global batch of a rank's first sequence; its others follow.
+  [[nodiscard]] std::int64_t first_slot(Rank rank) const;
 };
 
 /// Pure and deterministic. Errors: kInvalid (more ranks than sequences, batch that does not divide,
