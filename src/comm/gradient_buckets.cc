@@ -57,6 +57,7 @@ struct GradientBuckets::State {
   [[nodiscard]] Bucket& bucket(int index) { return buckets[static_cast<std::size_t>(index)]; }
   void begin_round();
   void clear(int bucket);
+  void clear(const Entry& entry);
   [[nodiscard]] Result<void> check(const Entry& entry);
   [[nodiscard]] Result<void> reduce_ready();
   [[nodiscard]] Result<void> reduce(int index);
@@ -68,15 +69,21 @@ void GradientBuckets::State::clear(int bucket) {
   if (!whole.empty()) kernels::fill(*options.stream, whole, 0.0F);
 }
 
+void GradientBuckets::State::clear(const Entry& entry) {
+  const TensorView gradient = memory.inside(entry.bucket, entry.first, entry.declared.shape);
+  if (!gradient.empty()) kernels::fill(*options.stream, gradient, 0.0F);
+}
+
 void GradientBuckets::State::begin_round() {
   next = 0;
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     buckets[b] = {0, BucketLife::kFilling};
     // Others are cleared when they take over the memory.
-    if (memory.former(static_cast<int>(b)) < 0) clear(static_cast<int>(b));
+    if (memory.is_shared() && memory.former(static_cast<int>(b)) < 0) clear(static_cast<int>(b));
   }
   for (Entry& entry : entries) {
     entry.arrived = 0;
+    if (!memory.is_shared() && !entry.declared.overwritten) clear(entry);
     bucket(entry.bucket).missing += expected(entry);
   }
 }
@@ -154,6 +161,8 @@ Result<std::unique_ptr<GradientBuckets>> GradientBuckets::create(
   }
   state->buckets.resize(state->layout.buckets().size());
   QD_ASSIGN_OR_RETURN(state->memory, internal::BucketMemory::create(options, state->layout));
+  // A step clears no more than it must: the pads between gradients stay zero from here on.
+  for (int b = 0; b < static_cast<int>(state->buckets.size()); ++b) state->clear(b);
   return std::unique_ptr<GradientBuckets>(new GradientBuckets(std::move(state)));
 }
 

@@ -35,6 +35,7 @@ Result<void> HeadLayer::forward(LayerContext& context) const {
   if (context.training) {
     loss.dx = as_rows(context.activation(layer_, "normed_gradient"), hidden);
     loss.weight_gradient = weight_.gradient();
+    loss.accumulate = !context.first_micro_batch;
   }
   kernels::head_loss(*context.stream, loss);
   return context.training ? weight_.contribute(context) : Result<void>{};

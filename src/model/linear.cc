@@ -39,7 +39,7 @@ Result<void> Linear::add_gradients(LayerContext& context, const TensorView& x,
                                     .c = gradient,
                                     .transpose_a = true,
                                     .bias = {},
-                                    .accumulate = true,
+                                    .accumulate = !context.first_micro_batch,
                                     .rounding = context.rounding});
   QD_RETURN_IF_ERROR(weight_.contribute(context));
   if (!bias_.exists()) return {};

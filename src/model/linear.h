@@ -21,7 +21,8 @@ class Linear {
   void forward(const LayerContext& context, const TensorView& x, const TensorView& y) const;
   /// The same outside training, in fp32.
   void decode(Stream& stream, const TensorView& x, const TensorView& y) const;
-  /// Adds to the gradients of weight and bias and reports them, in that order.
+  /// Adds to the gradients of weight (which the first micro-batch overwrites) and bias and reports
+  /// them, in that order.
   [[nodiscard]] Result<void> add_gradients(LayerContext& context, const TensorView& x,
                                            const TensorView& dy) const;
   /// dx = dy W, or dx += dy W.

@@ -28,6 +28,7 @@ std::vector<Parameter> declare(const ModelSpec& spec) {
   for (ParameterShape& shape : parameter_shapes(spec)) {
     Parameter parameter;
     parameter.contributions = spec.tie_embeddings && shape.name == embedding ? 2 : 1;
+    parameter.overwritten = shape.in_product;
     parameter.shape = std::move(shape);
     parameters.push_back(std::move(parameter));
   }

@@ -65,6 +65,7 @@ Result<void> Executor::run(const Instruction& instruction) {
 }
 
 void Executor::load_batch(std::int64_t micro_batch) {
+  context_.first_micro_batch = micro_batch == 0;
   const std::int64_t first = loader_.first_slot(micro_batch);
   context_.global_sequences.clear();
   for (std::int64_t row = 0; row < state_.plan->micro_batch; ++row) {

@@ -29,7 +29,10 @@ Result<void> bind_gradients(RankBase& base, std::span<const int> backward_order)
   for (const int index : backward_order) {
     const TrainedTensor& tensor = base.tensors[static_cast<std::size_t>(index)];
     base.entry_of_tensor[static_cast<std::size_t>(index)] = static_cast<int>(entries.size());
-    entries.push_back({tensor.name, tensor.shape, tensor.contributions});
+    entries.push_back({.name = tensor.name,
+                       .shape = tensor.shape,
+                       .contributions = tensor.contributions,
+                       .overwritten = tensor.overwritten});
   }
   QD_CHECK_MSG(entries.size() == base.tensors.size(), "backward completes every parameter once");
   const GradientBucketOptions options{.group = &base.world->whole(),

@@ -27,7 +27,8 @@ struct TrainedTensor {
   std::string name;
   Shape shape;
   bool decayed = false;
-  int contributions = 1;  ///< Of each micro-batch to its gradient.
+  int contributions = 1;     ///< Of each micro-batch to its gradient.
+  bool overwritten = false;  ///< By the first contribution of a step.
   TensorView value;
   TensorView gradient;
 };

@@ -17,6 +17,7 @@ Result<void> bind_parameters(RankState& state) {
                              .shape = shape_of(parameter.shape),
                              .decayed = parameter.shape.decayed,
                              .contributions = parameter.contributions,
+                             .overwritten = parameter.overwritten,
                              .value = {},
                              .gradient = {}});
   }

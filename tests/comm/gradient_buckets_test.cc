@@ -348,6 +348,33 @@ TEST_F(OneRank, AContributionToMemoryThatIsStillInUseIsNamed) {
   EXPECT_THAT(result.error().message, HasSubstr("\"third\" got a contribution before bucket 0"));
 }
 
+TEST_F(OneRank, AStepBeginsWithZerosWhereItsFirstContributionDoesNotOverwrite) {
+  entries_[0].overwritten = true;
+  const auto result = run_threads(1, {}, [&](World& world) -> Result<void> {
+    auto device = make_host_device();
+    auto stream = device->make_stream();
+    QD_ASSIGN_OR_RETURN(auto pool, Pool::create({device.get(), Bytes(0), "test"}));
+    QD_ASSIGN_OR_RETURN(
+        auto buckets,
+        GradientBuckets::create({&world.whole(), stream.get(), pool.get(), Bytes(64)}, entries_));
+    const auto all_are = [&](int entry, float value) {
+      const TensorView gradient = buckets->gradient(entry);
+      return read_all<float>(*stream, gradient).value() ==
+             std::vector<float>(static_cast<std::size_t>(gradient.elements()), value);
+    };
+    for (int entry = 0; entry < 3; ++entry) {
+      EXPECT_TRUE(all_are(entry, 0)) << entry;
+      kernels::fill(*stream, buckets->gradient(entry), 3);
+    }
+    buckets->begin_step(1);
+    EXPECT_TRUE(all_are(0, 3));
+    EXPECT_TRUE(all_are(1, 0));
+    EXPECT_TRUE(all_are(2, 0));
+    return {};
+  });
+  ASSERT_TRUE(result.has_value()) << result.error().message;
+}
+
 TEST_F(OneRank, AnEntryWithoutContributionsIsRefused) {
   entries_[1].contributions = 0;
   const auto result = run_threads(1, {}, [&](World& world) -> Result<void> {

@@ -18,12 +18,13 @@ struct Extents {
 
 std::string text(const Extents& e) { return Shape{e.rows, e.width, e.vocab}.to_text(); }
 
-/// Three rows more than a chunk of the least size, so that chunks are cut unevenly.
-constexpr std::int64_t kWideVocab = 70000;
+/// Wide enough for chunks of the least size, of which these rows take two, cut unevenly.
+constexpr std::int64_t kWideVocab = 5000;
+constexpr std::int64_t kManyRows = 259;
 
 TEST_F(HeadLoss, MatchesFloat64AcrossChunks) {
-  for (const Extents& e :
-       {Extents{1, 1, 2}, Extents{5, 3, 7}, Extents{33, 16, 65}, Extents{19, 3, kWideVocab}}) {
+  for (const Extents& e : {Extents{1, 1, 2}, Extents{5, 3, 7}, Extents{33, 16, 65},
+                           Extents{kManyRows, 3, kWideVocab}}) {
     SCOPED_TRACE(text(e));
     const auto x = random({e.rows, e.width});
     const auto weight = random({e.vocab, e.width});
@@ -84,7 +85,7 @@ TEST_F(HeadLoss, GradientsMatchFiniteDifferences) {
 }
 
 TEST_F(HeadLoss, GradientOfAWideVocabularyAddsUpOverChunks) {
-  const Extents e{19, 2, kWideVocab};
+  const Extents e{kManyRows, 2, kWideVocab};
   const auto x = random({e.rows, e.width});
   const auto weight = random({e.vocab, e.width});
   const auto targets = random_ids({e.rows}, 0, static_cast<std::int32_t>(e.vocab - 1));
@@ -119,6 +120,30 @@ TEST_F(HeadLoss, GradientOfAWideVocabularyAddsUpOverChunks) {
     size += std::abs(value);
   }
   EXPECT_LE(std::abs(total), 1e-5 * size);
+}
+
+TEST_F(HeadLoss, OverwritesTheWeightGradientWithTheBitsThatItAddsToZeros) {
+  for (const Extents& e : {Extents{5, 3, 7}, Extents{kManyRows, 2, kWideVocab}}) {
+    SCOPED_TRACE(text(e));
+    const auto x = random({e.rows, e.width});
+    const auto weight = random({e.vocab, e.width});
+    const auto targets = random_ids({e.rows}, -1, static_cast<std::int32_t>(e.vocab - 1));
+    const auto workspace = empty({kernels::head_loss_chunk(e.rows, e.vocab), e.vocab});
+    const auto run = [&](const Tensor& gradient, bool accumulate) {
+      kernels::head_loss(*stream_, {.x = *x,
+                                    .weight = *weight,
+                                    .targets = *targets,
+                                    .loss_sum = *empty({1}, DType::kF64),
+                                    .workspace = *workspace,
+                                    .dx = *empty({e.rows, e.width}),
+                                    .weight_gradient = gradient,
+                                    .accumulate = accumulate});
+      return gradient.get<float>();
+    };
+    const auto stale = empty({e.vocab, e.width});
+    stale->set(std::vector<float>(static_cast<std::size_t>(e.vocab * e.width), std::nanf("")));
+    EXPECT_EQ(run(*stale, false), run(*empty({e.vocab, e.width}), true));
+  }
 }
 
 TEST_F(HeadLoss, OfIgnoredRowsIsZeroAndLeavesNoGradient) {

@@ -132,9 +132,11 @@ class ModelHarness {
     }
   }
 
-  /// Adds one micro-batch's gradients to the model's and returns its loss sum.
-  double step(const ReferenceBatch& batch) {
+  /// Adds one micro-batch's gradients to the model's, or begins them anew where it is a step's
+  /// first, and returns its loss sum.
+  double step(const ReferenceBatch& batch, bool first_micro_batch = false) {
     LayerContext context = start(batch);
+    context.first_micro_batch = first_micro_batch;
     for (std::int64_t layer = 0; layer < model_->layers(); ++layer) {
       EXPECT_TRUE(model_->forward(layer, context).has_value());
       poison(layer, {ActivationLife::kForward});
@@ -146,6 +148,17 @@ class ModelHarness {
       poison(layer - 1, {ActivationLife::kOutput});
     }
     return read_all<double>(*stream_, loss_).value()[0];
+  }
+
+  /// What a step begins with: zeros, and anything where the first contribution overwrites.
+  void begin_gradients() {
+    for (const Parameter& parameter : model_->parameters()) {
+      if (parameter.overwritten) {
+        fill_with_nan(parameter.gradient);
+      } else {
+        kernels::fill(*stream_, parameter.gradient, 0);
+      }
+    }
   }
 
   [[nodiscard]] Values gradient(const std::string& name) {

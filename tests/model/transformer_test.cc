@@ -139,6 +139,25 @@ TEST_P(TransformerVariants, AnySplitOfTheBatchGivesTheSameSums) {
   }
 }
 
+TEST_P(TransformerVariants, AStepsFirstMicroBatchOverwritesAndTheOthersAdd) {
+  const ModelSpec spec = model_of(GetParam());
+  std::mt19937_64 random(std::random_device{}());
+  const ReferenceBatch first = random_batch(spec, {2, 5}, random);
+  const ReferenceBatch second = random_batch(spec, {2, 5}, random);
+  ModelHarness from_zero(spec, {2, 5});
+  from_zero.randomise(random);
+  from_zero.step(first);
+  from_zero.step(second);
+  ModelHarness anew(spec, {2, 5});
+  anew.copy_values_from(from_zero);
+  anew.begin_gradients();
+  anew.step(first, true);
+  anew.step(second);
+  for (const auto& [name, values] : anew.values()) {
+    EXPECT_EQ(anew.gradient(name), from_zero.gradient(name)) << name;
+  }
+}
+
 TEST_P(TransformerVariants, EvaluationDropsNothingAndTouchesNoGradient) {
   const ModelSpec spec = model_of(GetParam());
   std::mt19937_64 random(std::random_device{}());

@@ -29,6 +29,9 @@ struct GradientEntry {
   Shape shape;
   int contributions = 1;   ///< Per micro-batch: 2 for a tied embedding (head and lookup).
   std::int64_t layer = 0;  ///< Whose backward completes it.
+  /// The step's first contribution overwrites the gradient instead of adding to it, so a step need
+  /// not begin with zeros there: one pass over memory less.
+  bool overwritten = false;
 };
 
 struct GradientBucketOptions {
@@ -55,7 +58,8 @@ class GradientBuckets {
   /// The step's sums of a piece of this rank's slices, one-dimensional, once finish() was called.
   [[nodiscard]] TensorView reduced(const FlatPiece& piece) const;
 
-  /// Zeroes every gradient and expects `micro_batches` times the declared contributions.
+  /// Zeroes the gradients (but those that are overwritten keep what they hold) and expects
+  /// `micro_batches` times the declared contributions.
   void begin_step(std::int64_t micro_batches);
   /// One contribution to entry `index` is complete. Reduces its bucket when it was the last one
   /// missing: of the step, or of the micro-batch from stage 2 on, where contributions come micro-

@@ -11,8 +11,8 @@
 namespace quadrille::kernels {
 
 /// loss_sum += sum over rows of -log softmax(x W^T)[target]; rows whose target is -1 do not count.
-/// With gradients: dx = dloss_sum/dx is written and weight_gradient is added to (of the *sum*: the
-/// runtime alone divides by the global token count).
+/// With gradients: dx = dloss_sum/dx is written and weight_gradient is added to or written (of the
+/// *sum*: the runtime alone divides by the global token count).
 /// Shapes: x, dx [N, H]; weight [V, H]; targets [N] int32; loss_sum [1] float64; workspace at least
 /// [chunk, V] where chunk = head_loss_chunk(N, V).
 struct HeadLoss {
@@ -23,12 +23,14 @@ struct HeadLoss {
   TensorView workspace;
   TensorView dx;               ///< Empty: loss only.
   TensorView weight_gradient;  ///< Empty: loss only.
+  bool accumulate = true;      ///< Adds to what weight_gradient holds.
   Rounding rounding = {};      ///< Of x, weight and the logits' gradient, as factors;
                                ///< head_loss_rounding(N, V, H) elements.
 };
 void head_loss(Stream& stream, const HeadLoss& arguments);
 
-/// Rows of logits that are held at a time for N rows and V columns: about 4 MiB, at least 16 rows.
+/// Rows of logits that are held at a time for N rows and V columns: all chunks but the last are of
+/// this length, which is at most 256 or what 4 MiB hold, whichever is more.
 [[nodiscard]] std::int64_t head_loss_chunk(std::int64_t rows, std::int64_t vocab);
 /// Elements of rounding scratch for [N, H] times [V, H].
 [[nodiscard]] std::int64_t head_loss_rounding(std::int64_t rows, std::int64_t vocab,

@@ -30,6 +30,9 @@ struct Parameter {
   ParameterShape shape;
   Placement placement;    ///< Replicated on every axis so far; its gradient is partial over data.
   int contributions = 1;  ///< Gradient contributions per micro-batch: 2 for a tied embedding.
+  /// The first contribution of a step's first micro-batch overwrites the gradient, whatever it
+  /// held; all others add to it.
+  bool overwritten = false;
   TensorView value;
   TensorView gradient;  ///< Empty in a model that only infers.
 };
@@ -42,8 +45,9 @@ struct LayerContext {
   TensorView loss_sum;    ///< [1] float64, added to by the last layer
   std::int64_t step = 0;  ///< Optimizer step from 0: keys the dropout masks.
   std::vector<std::int64_t>
-      global_sequences;  ///< Global slot (0..B_global-1) of each row, for masks.
-  bool training = true;  ///< Dropout and gradients; false for evaluation.
+      global_sequences;            ///< Global slot (0..B_global-1) of each row, for masks.
+  bool training = true;            ///< Dropout and gradients; false for evaluation.
+  bool first_micro_batch = false;  ///< Of the step: gradients begin anew where they may.
   std::uint64_t seed = 1;
   /// Of the factors of all matrix products but attention's own; scratch for rounding_scratch's
   /// elements.
