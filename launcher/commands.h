@@ -46,8 +46,8 @@ struct LaunchOptions {
 };
 int launch_command_line(const LaunchOptions& options);
 
-/// A rank process, started by launch and by nobody else.
-int rank_command();
+/// A rank process, started by launch and by nobody else; benchmarks start ones that save nothing.
+int rank_command(bool saves);
 
 struct GenerateOptions {
   std::string path;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string_view>
 
+#include "launcher/bench_commands.h"
 #include "launcher/commands.h"
 #include "launcher/manual.h"
 #include "launcher/terminal.h"
@@ -288,6 +289,7 @@ int run(int argc, char** argv) {
   add_conversions(*add_checkpoint(app, checkpoint, action), convert, action);
   add_data(app, data_prepare, data_inspect, action);
   add_doctor(app, doctor, action);
+  add_bench(app, action);
   CLI::App* completion =
       add(app, "completion", "A script that completes commands and options in bash",
           "source <(quadrille completion)");
@@ -305,7 +307,10 @@ int run(int argc, char** argv) {
       return 0;
     };
   });
-  app.add_subcommand("rank", "")->group("")->callback([&] { action = rank_command; });
+  CLI::App* rank = app.add_subcommand("rank", "")->group("");
+  bool is_unsaved = false;
+  rank->add_flag("--unsaved", is_unsaved);
+  rank->callback([&] { action = [&is_unsaved] { return rank_command(!is_unsaved); }; });
   const int own = own_arguments(argc, argv);
   if (own < argc) {
     launch.has_program = true;

@@ -7,8 +7,12 @@
 
 namespace quadrille::launcher {
 
-int rank_command() {
-  const Result<void> done = run_launched(train);
+int rank_command(bool saves) {
+  const Result<void> done = run_launched([saves](World& world, const TrainerOptions& options) {
+    TrainerOptions chosen = options;
+    chosen.saves = saves;
+    return train(world, chosen);
+  });
   return done ? 0 : report_error(done.error());
 }
 

@@ -38,6 +38,8 @@ Result<StepFigures> Executor::train_step(std::int64_t step) {
 }
 
 Result<void> Executor::run(const Instruction& instruction) {
+  const TraceScope span(state_.options.profiler, SpanKind::kInstruction,
+                        [&instruction] { return to_text(instruction); });
   switch (instruction.kind) {
     case InstructionKind::kLoadBatch: {
       const PhaseScope phase(watch_, Phase::kData);

@@ -108,6 +108,7 @@ Result<void> open_base(RankBase& base, World& world, const TrainerOptions& optio
   QD_ASSIGN_OR_RETURN(base.corpus, Corpus::open(options.plan->job));
   record_data(base);
   base.stream = options.device->make_stream();
+  base.stream->observe(options.profiler);
   QD_ASSIGN_OR_RETURN(base.pool,
                       Pool::create({.device = options.device,
                                     .limit = options.plan->rank_limit,

@@ -37,6 +37,9 @@ Result<void> StepBoundary::open() {
 }
 
 void StepBoundary::enter(std::int64_t step) {
+  if (base_.options.profiler != nullptr) {
+    base_.options.profiler->begin_step(step, base_.pool->leases_made());
+  }
   if (base_.options.recorder == nullptr) return;
   base_.options.recorder->set_step(base_.world->rank(), step);
 }
@@ -70,6 +73,7 @@ Result<void> StepBoundary::complete(const StepRecord& record) {
   outcome_.steps_done = record.step;
   outcome_.last_loss = record.loss;
   append(record);
+  if (base_.options.after_step) QD_RETURN_IF_ERROR(base_.options.after_step(record));
   const JobSpec& job = base_.plan->job;
   const bool is_best =
       job.checkpoint.keep_best && record.validation_loss && validation_.best_step == record.step;
@@ -118,6 +122,9 @@ void StepBoundary::append(const StepRecord& record) {
 
 Result<void> StepBoundary::save(std::int64_t step) {
   saved_step_ = step;
+  if (!base_.options.saves) return {};
+  const TraceScope span(base_.options.profiler, SpanKind::kSave,
+                        [step] { return fmt::format("save step {}", step); });
   TrainingState state = training_state(base_, step);
   state.validation = validation_;
   auto saved = base_.saver->save(state);

@@ -88,6 +88,7 @@ void add_peaks(const std::vector<RankFigures>& ranks, StepRecord& record) {
 
 Result<StepRecord> report_step(RankBase& base, const Stopwatch& watch, std::int64_t step,
                                const StepFigures& figures) {
+  if (base.options.profiler != nullptr) base.options.profiler->end_step(base.pool->leases_made());
   QD_ASSIGN_OR_RETURN(const std::vector<RankFigures> ranks, gather(base, figures_of(base, watch)));
   const JobSpec& job = base.plan->job;
   StepRecord record;

@@ -12,7 +12,8 @@
 
 namespace quadrille::internal {
 
-/// Gathers the ranks' phases and peaks; the same record on every rank. Collective.
+/// The step has ended: gathers the ranks' phases and peaks; the same record on every rank.
+/// Collective.
 [[nodiscard]] Result<StepRecord> report_step(RankBase& base, const Stopwatch& watch,
                                              std::int64_t step, const StepFigures& figures);
 

@@ -27,7 +27,7 @@ RESERVED = [
     ("catch", re.compile(r"\bcatch\s*\("), (
         "src/base/json_parse.cc",  # nlohmann's reader throws
         "src/checkpoint/saver.cc",  # std::thread throws where no thread is to be had
-        r"src/kernels/onednn_\w+\.cc",  # oneDNN's C++ interface throws
+        r"src/(kernels|bench)/onednn_\w+\.cc",  # oneDNN's C++ interface throws
         r"launcher/\w+\.cc",  # CLI11 throws
     )),
     ("printing", re.compile(

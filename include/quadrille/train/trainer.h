@@ -6,6 +6,7 @@
 // step until the last step, a stop or a failure that all ranks agree on.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,7 @@
 #include "quadrille/base/result.h"
 #include "quadrille/comm/world.h"
 #include "quadrille/device/device.h"
+#include "quadrille/observe/profile.h"
 #include "quadrille/observe/run_record.h"
 #include "quadrille/plan/plan.h"
 
@@ -35,6 +37,11 @@ struct TrainerOptions {
   Logger* log = nullptr;
   FlightTable* recorder = nullptr;  ///< Null records no heartbeat.
   const StopSignal* stop = nullptr;
+  Profiler* profiler = nullptr;  ///< This rank's; null measures nothing.
+  bool saves = true;             ///< Without, no checkpoint is written: for measurements.
+  /// Called after each step, outside of its time; an error ends the run. The other ranks wait at
+  /// the next collective meanwhile.
+  std::function<Result<void>(const StepRecord&)> after_step = {};
 };
 
 struct TrainingOutcome {

@@ -1,0 +1,57 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The bundled benchmarks, one function each. They measure through public headers, interleave what
+// they compare, and take from seconds to two minutes; the machine should be otherwise idle. They
+// own the machine while they run: the calling thread is pinned and its pool sized.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "quadrille/bench/report.h"
+#include "quadrille/config/job_spec.h"
+
+namespace quadrille {
+
+/// What all benchmarks have in common.
+struct BenchSetting {
+  int threads = 0;      ///< Of one process; 0: all cores.
+  int repetitions = 7;  ///< Measured, after those that warm up.
+  std::string folder;   ///< For files; empty: a temporary one, removed at the end.
+  std::string program;  ///< This program, to start MPI ranks; empty: no MPI.
+  std::function<void(std::string_view)> progress = [](std::string_view) {};
+};
+
+/// Sequences times tokens of one step.
+struct StepTokens {
+  std::int64_t sequences = 4;
+  std::int64_t tokens = 64;
+};
+
+/// GPT-2 124M: 12 layers of 768, vocabulary 50,257, context 1,024.
+[[nodiscard]] ModelSpec gpt2_124m();
+
+struct StepBench {
+  ModelSpec model = gpt2_124m();
+  std::vector<StepTokens> tokens = {{4, 64}, {1, 256}};
+  std::vector<Precision> precisions = {Precision::kFp32, Precision::kBf16};
+  int ranks = 2;         ///< Of the data-parallel run, threads = cores / ranks each; 1: none.
+  bool profile = false;  ///< Adds the profile of each training to the notes.
+};
+/// A training step beside the sum of its linear products in oneDNN; bf16 beside fp32; ranks beside
+/// one process; page faults, leases and peak memory.
+[[nodiscard]] Result<BenchReport> bench_step(const StepBench& bench, const BenchSetting& setting);
+
+struct GemmBench {
+  ModelSpec model = gpt2_124m();
+  std::int64_t tokens = 256;
+  bool bf16 = true;
+};
+/// Each of the model's kinds of products beside OpenBLAS and the multiply-add peak.
+[[nodiscard]] Result<BenchReport> bench_gemm(const GemmBench& bench, const BenchSetting& setting);
+
+}  // namespace quadrille

@@ -1,0 +1,208 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+// quadrille bench NAME, and quadrille bench compare
+
+#include "launcher/bench_commands.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "launcher/commands.h"
+#include "launcher/terminal.h"
+#include "quadrille/base/text.h"
+#include "quadrille/bench/benchmarks.h"
+
+namespace quadrille::launcher {
+namespace {
+
+using Run = std::function<Result<BenchReport>(const BenchSetting&)>;
+
+/// Kept by the callbacks of the command that they belong to.
+struct BenchOptions {
+  BenchSetting setting;
+  ModelSpec model = gpt2_124m();
+  std::vector<std::string> tokens;
+  std::vector<std::string> precisions;
+  int ranks = 2;
+  bool profile = false;
+  bool no_mpi = false;
+  bool json = false;
+  bool markdown = false;
+  std::vector<std::string> files;  ///< compare only
+};
+
+std::string own_path() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? std::string() : path.string();
+}
+
+std::optional<std::int64_t> whole(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 1) return std::nullopt;
+  return number;
+}
+
+/// "4x64": sequences by tokens.
+Result<std::vector<StepTokens>> tokens_of(const std::vector<std::string>& words) {
+  std::vector<StepTokens> all;
+  for (const std::string& word : words) {
+    const std::vector<std::string> parts = split(word, 'x');
+    const auto sequences = parts.size() == 2 ? whole(parts[0]) : std::nullopt;
+    const auto tokens = parts.size() == 2 ? whole(parts[1]) : std::nullopt;
+    if (!sequences || !tokens) {
+      return fail(Code::kInvalid,
+                  fmt::format("--tokens {} is not SEQUENCESxTOKENS, as in 4x64", word));
+    }
+    all.push_back({*sequences, *tokens});
+  }
+  return all;
+}
+
+Result<BenchReport> run_step(const BenchOptions& options) {
+  StepBench bench;
+  bench.model = options.model;
+  bench.ranks = options.ranks;
+  bench.profile = options.profile;
+  QD_ASSIGN_OR_RETURN(std::vector<StepTokens> tokens, tokens_of(options.tokens));
+  if (!tokens.empty()) bench.tokens = std::move(tokens);
+  if (!options.precisions.empty()) bench.precisions.clear();
+  for (const std::string& word : options.precisions) {
+    bench.precisions.push_back(kPrecisionText.value(word).value_or(Precision::kFp32));
+  }
+  return bench_step(bench, options.setting);
+}
+
+Result<BenchReport> run_gemm(const BenchOptions& options) {
+  GemmBench bench;
+  bench.model = options.model;
+  QD_ASSIGN_OR_RETURN(const std::vector<StepTokens> tokens, tokens_of(options.tokens));
+  if (!tokens.empty()) bench.tokens = tokens.front().sequences * tokens.front().tokens;
+  return bench_gemm(bench, options.setting);
+}
+
+int run(BenchOptions& options, const std::function<Result<BenchReport>(const BenchOptions&)>& run) {
+  LiveLine line;
+  options.setting.progress = [&line](std::string_view text) { line.show(text); };
+  options.setting.program = options.no_mpi ? std::string() : own_path();
+  const auto report = run(options);
+  line.end();
+  if (!report) return report_error(report.error());
+  if (options.json) {
+    print_line(write_json(to_json(*report), 2));
+  } else {
+    print(options.markdown ? bench_markdown(*report) : bench_table(*report));
+  }
+  return 0;
+}
+
+void add_setting(CLI::App& command, BenchOptions& options) {
+  BenchSetting& setting = options.setting;
+  command.add_option("--threads", setting.threads, "Of one process (default: all cores)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  command.add_option("--repetitions", setting.repetitions, "Measured ones (default: 7)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000));
+  command
+      .add_option("--folder", setting.folder, "For its files (default: a temporary one, removed)")
+      ->type_name("DIR");
+  auto* json = command.add_flag("--json", options.json, "Print one JSON object");
+  command.add_flag("--markdown", options.markdown, "Print a table of Markdown")->excludes(json);
+}
+
+void add_model(CLI::App& command, BenchOptions& options) {
+  ModelSpec& model = options.model;
+  const auto extent = [&](const char* name, std::int64_t& value, const char* what) {
+    command.add_option(name, value, what)
+        ->type_name("N")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
+  };
+  extent("--layers", model.layers, "Of the model (default: GPT-2 124M's 12)");
+  extent("--hidden", model.hidden, "Its width (default: 768)");
+  extent("--heads", model.heads, "Attention heads (default: 12)");
+  extent("--vocab", model.vocab, "Vocabulary (default: 50257)");
+  extent("--context", model.context, "Most tokens of a sequence (default: 1024)");
+}
+
+using Options = std::shared_ptr<BenchOptions>;
+
+CLI::App* add_one(CLI::App& group, std::function<int()>& action, const char* name, const char* what,
+                  Options& options, Result<BenchReport> (*run_it)(const BenchOptions&)) {
+  CLI::App* command = group.add_subcommand(name, what);
+  options = std::make_shared<BenchOptions>();
+  add_setting(*command, *options);
+  command->callback([&action, options, run_it] {
+    action = [options, run_it] {
+      options->model.ffn = 4 * options->model.hidden;
+      return run(*options, run_it);
+    };
+  });
+  command->footer(std::string("Example:\n  quadrille bench ") + name + " --json");
+  return command;
+}
+
+void add_tokens(CLI::App& command, BenchOptions& options, const char* what) {
+  command.add_option("--tokens", options.tokens, what)
+      ->type_name("SEQUENCESxTOKENS")
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
+int run_compare(const BenchOptions& options) {
+  const auto before = read_reports(options.files[0]);
+  if (!before) return report_error(before.error());
+  const auto after = read_reports(options.files[1]);
+  if (!after) return report_error(after.error());
+  const auto rows = compare_reports(*before, *after);
+  if (!rows) return report_error(rows.error());
+  print(comparison_table(*rows));
+  return 0;
+}
+
+void add_compare(CLI::App& group, std::function<int()>& action) {
+  CLI::App* command =
+      group.add_subcommand("compare", "Two results of --json beside each other, as ratios");
+  const auto options = std::make_shared<BenchOptions>();
+  command->add_option("FILES", options->files, "BEFORE.json AFTER.json")->required()->expected(2);
+  command->footer("Example:\n  quadrille bench compare before.json after.json");
+  command->callback([&action, options] { action = [options] { return run_compare(*options); }; });
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, std::function<int()>& action) {
+  CLI::App* group =
+      app.add_subcommand("bench", "Measure this machine, beside its limits and peers");
+  group->footer("Example:\n  quadrille bench step --tokens 4x64 --repetitions 5");
+  group->require_subcommand(1);
+  Options options;
+  CLI::App* step =
+      add_one(*group, action, "step", "A training step beside its products in oneDNN; bf16; ranks",
+              options, run_step);
+  add_model(*step, *options);
+  add_tokens(*step, *options, "Of a step (default: 4x64 and 1x256); may be given again");
+  step->add_option("--precision", options->precisions, "fp32, bf16 (default: both)")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->take_all()
+      ->allow_extra_args(false);
+  step->add_option("--ranks", options->ranks, "Data-parallel ranks (default: 2; 1: none)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 64));
+  step->add_flag("--no-mpi", options->no_mpi, "Ranks as threads only");
+  step->add_flag("--profile", options->profile, "Show where each step's time goes");
+  CLI::App* gemm = add_one(*group, action, "gemm",
+                           "Matrix products at a model's shapes beside OpenBLAS and the peak",
+                           options, run_gemm);
+  add_model(*gemm, *options);
+  add_tokens(*gemm, *options, "Rows of the products (default: 4x64)");
+  add_compare(*group, action);
+}
+
+}  // namespace quadrille::launcher

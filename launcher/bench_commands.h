@@ -1,0 +1,19 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// quadrille bench: the command's options and the function behind each benchmark.
+
+#include <functional>
+
+namespace CLI {
+class App;
+}
+
+namespace quadrille::launcher {
+
+/// Adds `bench` with its benchmarks; the one that is chosen becomes the action. `app` outlives the
+/// action.
+void add_bench(CLI::App& app, std::function<int()>& action);
+
+}  // namespace quadrille::launcher

@@ -1,0 +1,220 @@
+// Copyright The Quadrille Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// The loops of the limits, compiled for each instruction set.
+
+#include <omp.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "bench/limits.h"
+#include "quadrille/base/check.h"
+#include "quadrille/base/units.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "bench/limit_loops.cc"
+#include <hwy/foreach_target.h>  // Compiles this file once per instruction set.
+// Must follow foreach_target.h.
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace quadrille::internal {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr std::int64_t kBlock = 1 << 14;  // floats that a thread takes at a time
+
+float read_block(const float* a) {
+  const hn::ScalableTag<float> d;
+  const auto width = static_cast<std::int64_t>(hn::Lanes(d));
+  auto sum0 = hn::Zero(d);
+  auto sum1 = hn::Zero(d);
+  for (std::int64_t i = 0; i < kBlock; i += 2 * width) {
+    sum0 = hn::Add(sum0, hn::Load(d, a + i));
+    sum1 = hn::Add(sum1, hn::Load(d, a + i + width));
+  }
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1)));
+}
+
+void copy_block(const float* a, float* b) {
+  const hn::ScalableTag<float> d;
+  const auto width = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t i = 0; i < kBlock; i += width) hn::Stream(hn::Load(d, a + i), d, b + i);
+}
+
+void accumulate_block(float* a, float* b) {
+  const hn::ScalableTag<float> d;
+  const auto width = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t i = 0; i < kBlock; i += width) {
+    const auto sum = hn::Mul(hn::Add(hn::Load(d, a + i), hn::Load(d, b + i)), hn::Set(d, 0.5F));
+    hn::Store(sum, d, a + i);
+    hn::Store(sum, d, b + i);
+  }
+}
+
+template <bool kPastCaches>
+void update_block(float* p, const float* g, float* m, float* v) {
+  const hn::ScalableTag<float> d;
+  const auto width = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto store = [d](auto value, float* to) HWY_ATTR {
+    kPastCaches ? hn::Stream(value, d, to) : hn::Store(value, d, to);
+  };
+  const auto half = hn::Set(d, 0.5F);
+  for (std::int64_t i = 0; i < kBlock; i += width) {
+    const auto gradient = hn::Load(d, g + i);
+    const auto first = hn::MulAdd(hn::Load(d, m + i), half, gradient);
+    const auto second = hn::MulAdd(hn::Load(d, v + i), half, gradient);
+    store(first, m + i);
+    store(second, v + i);
+    store(hn::MulAdd(hn::Sub(first, second), half, hn::Load(d, p + i)), p + i);
+  }
+}
+
+void plain_update_block(float* p, const float* g, float* m, float* v) {
+  update_block<false>(p, g, m, v);
+}
+void streaming_update_block(float* p, const float* g, float* m, float* v) {
+  update_block<true>(p, g, m, v);
+}
+
+/// Ten chains of multiply-adds hide the latency of one; returns their sum, and the FLOPs by
+/// `flops`.
+float multiply_add_chains(std::int64_t rounds, double& flops) {
+  const hn::ScalableTag<float> d;
+  const auto factor = hn::Set(d, 0.999F);
+  const auto term = hn::Set(d, 0.001F);
+  auto x0 = hn::Set(d, 1.0F);
+  auto x1 = x0, x2 = x0, x3 = x0, x4 = x0, x5 = x0, x6 = x0, x7 = x0, x8 = x0, x9 = x0;
+  for (std::int64_t i = 0; i < rounds; ++i) {
+    x0 = hn::MulAdd(x0, factor, term);
+    x1 = hn::MulAdd(x1, factor, term);
+    x2 = hn::MulAdd(x2, factor, term);
+    x3 = hn::MulAdd(x3, factor, term);
+    x4 = hn::MulAdd(x4, factor, term);
+    x5 = hn::MulAdd(x5, factor, term);
+    x6 = hn::MulAdd(x6, factor, term);
+    x7 = hn::MulAdd(x7, factor, term);
+    x8 = hn::MulAdd(x8, factor, term);
+    x9 = hn::MulAdd(x9, factor, term);
+  }
+  flops = 2.0 * 10 * static_cast<double>(rounds) * static_cast<double>(hn::Lanes(d));
+  const auto sum = hn::Add(hn::Add(hn::Add(x0, x1), hn::Add(x2, x3)),
+                           hn::Add(hn::Add(x4, x5), hn::Add(hn::Add(x6, x7), hn::Add(x8, x9))));
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace quadrille::internal
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace quadrille::internal {
+namespace {
+
+HWY_EXPORT(read_block);
+HWY_EXPORT(copy_block);
+HWY_EXPORT(accumulate_block);
+HWY_EXPORT(plain_update_block);
+HWY_EXPORT(streaming_update_block);
+HWY_EXPORT(multiply_add_chains);
+
+constexpr std::int64_t kBlockFloats = 1 << 14;
+constexpr std::int64_t kBlockBytes = kBlockFloats * 4;
+
+}  // namespace
+
+Traffic::Traffic(int arrays, std::int64_t bytes)
+    : bytes_(std::max<std::int64_t>(bytes / kBlockBytes, 1) * kBlockBytes) {
+  const std::int64_t blocks = bytes_ / kBlockBytes;
+  for (int i = 0; i < arrays; ++i) {
+    void* memory = mmap(nullptr, static_cast<std::size_t>(bytes_), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    QD_CHECK_MSG(memory != MAP_FAILED, "no memory for a limit's arrays");
+    madvise(memory, static_cast<std::size_t>(bytes_), MADV_HUGEPAGE);
+    auto* floats = static_cast<float*>(memory);
+#pragma omp parallel for schedule(static)
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      std::fill_n(floats + block * kBlockFloats, kBlockFloats, 0.25F);
+    }
+    arrays_.push_back(floats);
+  }
+}
+
+Traffic::~Traffic() {
+  for (float* array : arrays_) munmap(array, static_cast<std::size_t>(bytes_));
+}
+
+void Traffic::read() {
+  const std::int64_t blocks = bytes_ / kBlockBytes;
+  const float* a = arrays_[0];
+  double sum = 0;
+#pragma omp parallel for schedule(static) reduction(+ : sum)
+  for (std::int64_t i = 0; i < blocks; ++i) {
+    sum += static_cast<double>(HWY_DYNAMIC_DISPATCH(read_block)(a + i * kBlockFloats));
+  }
+  sum_ += sum;
+}
+
+void Traffic::copy() {
+  const std::int64_t blocks = bytes_ / kBlockBytes;
+  const float* a = arrays_[0];
+  float* b = arrays_[1];
+#pragma omp parallel for schedule(static)
+  for (std::int64_t i = 0; i < blocks; ++i) {
+    HWY_DYNAMIC_DISPATCH(copy_block)(a + i * kBlockFloats, b + i * kBlockFloats);
+  }
+}
+
+void Traffic::accumulate() {
+  const std::int64_t blocks = bytes_ / kBlockBytes;
+  float* a = arrays_[0];
+  float* b = arrays_[1];
+#pragma omp parallel for schedule(static)
+  for (std::int64_t i = 0; i < blocks; ++i) {
+    HWY_DYNAMIC_DISPATCH(accumulate_block)(a + i * kBlockFloats, b + i * kBlockFloats);
+  }
+}
+
+void Traffic::update() {
+  const std::int64_t blocks = bytes_ / kBlockBytes;
+#pragma omp parallel for schedule(static)
+  for (std::int64_t i = 0; i < blocks; ++i) {
+    const std::int64_t at = i * kBlockFloats;
+    HWY_DYNAMIC_DISPATCH(plain_update_block)
+    (arrays_[0] + at, arrays_[1] + at, arrays_[2] + at, arrays_[3] + at);
+  }
+}
+
+void Traffic::update_past_caches() {
+  const std::int64_t blocks = bytes_ / kBlockBytes;
+#pragma omp parallel for schedule(static)
+  for (std::int64_t i = 0; i < blocks; ++i) {
+    const std::int64_t at = i * kBlockFloats;
+    HWY_DYNAMIC_DISPATCH(streaming_update_block)
+    (arrays_[0] + at, arrays_[1] + at, arrays_[2] + at, arrays_[3] + at);
+  }
+}
+
+double multiply_add_peak() {
+  constexpr std::int64_t kRounds = 4'000'000;
+  double best = 0;
+  for (int repetition = 0; repetition < 3; ++repetition) {
+    double flops = 0;
+    float keep = 0;
+    const Seconds begin = monotonic_now();
+#pragma omp parallel reduction(+ : flops, keep)
+    {
+      double mine = 0;
+      keep += HWY_DYNAMIC_DISPATCH(multiply_add_chains)(kRounds, mine);
+      flops += mine;
+    }
+    QD_CHECK(keep > 0);
+    best = std::max(best, flops / (monotonic_now() - begin).count());
+  }
+  return best;
+}
+
+}  // namespace quadrille::internal
+#endif  // HWY_ONCE
