@@ -61,6 +61,7 @@ struct GradientBuckets::State {
   [[nodiscard]] Result<void> check(const Entry& entry);
   [[nodiscard]] Result<void> reduce_ready();
   [[nodiscard]] Result<void> reduce(int index);
+  [[nodiscard]] Result<void> sum_partial(int index);
   void keep(int index);
 };
 
@@ -99,6 +100,7 @@ Result<void> GradientBuckets::State::reduce_ready() {
 }
 
 Result<void> GradientBuckets::State::reduce(int index) {
+  QD_RETURN_IF_ERROR(sum_partial(index));
   Communicator& group = *options.group;
   const TensorView whole = memory.bucket(index);
   if (group.size() > 1) {
@@ -107,6 +109,25 @@ Result<void> GradientBuckets::State::reduce(int index) {
                                              : group.reduce_scatter(scope, *options.stream, whole));
   }
   if (memory.is_shared()) keep(index);
+  return {};
+}
+
+/// Sums over the tensor axis what is partial there; neighbours in one call.
+Result<void> GradientBuckets::State::sum_partial(int index) {
+  if (options.tensor_group == nullptr || options.tensor_group->size() == 1) return {};
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Entry& first = entries[i];
+    if (first.bucket != index || !first.declared.partial) continue;
+    std::int64_t length = first.declared.shape.elements();
+    while (i + 1 < entries.size() && entries[i + 1].bucket == index &&
+           entries[i + 1].declared.partial) {
+      ++i;
+      length = entries[i].first + entries[i].declared.shape.elements() - first.first;
+    }
+    const TensorView run = memory.inside(index, first.first, Shape{length});
+    CollectiveScope scope = options.tensor_group->open("partial " + first.declared.name);
+    QD_RETURN_IF_ERROR(options.tensor_group->all_reduce(scope, *options.stream, run));
+  }
   return {};
 }
 

@@ -148,8 +148,11 @@ Result<std::vector<std::string>> RecordedCommunicator::gather_bytes(CollectiveSc
 }
 
 TensorView shard_of(const TensorView& tensor, int rank, int ranks) {
-  const Extent extent = shard_extent(tensor.elements(), rank, ranks);
-  return tensor.flat(extent.first, extent.length);
+  if (tensor.shape().dimensions() == 0) return tensor;
+  const std::int64_t rows = tensor.shape()[0];
+  const std::int64_t row = rows == 0 ? 0 : tensor.elements() / rows;
+  const Extent extent = shard_extent(rows, rank, ranks);
+  return tensor.flat(extent.first * row, extent.length * row);
 }
 
 }  // namespace quadrille::internal

@@ -80,7 +80,7 @@ class RecordedCommunicator : public Communicator {
   Bounce bounce_;
 };
 
-/// Rank `rank`'s shard of the flattened tensor.
+/// Rank `rank`'s rows of the outermost dimension, flattened.
 [[nodiscard]] TensorView shard_of(const TensorView& tensor, int rank, int ranks);
 
 }  // namespace quadrille::internal

@@ -42,7 +42,7 @@ void ThreadCommunicator::leave() {
 
 TensorView ThreadCommunicator::peer_view(int peer, const TensorView& mine) {
   return TensorView(mine.device(), meeting_.post(peer, sequence()).address, mine.dtype(),
-                    Shape{mine.elements()});
+                    mine.shape());
 }
 
 Result<void> ThreadCommunicator::move_barrier(const Call& call) { return meet(call, nullptr); }
@@ -61,7 +61,7 @@ Result<void> ThreadCommunicator::move_all_reduce(const Call& call, Stream& strea
   QD_RETURN_IF_ERROR(meet(call, tensor.address()));
   std::vector<TensorView> shards;
   for (int r = 0; r < size(); ++r) {
-    shards.push_back(shard_of(peer_view(r, tensor), group().me, size()));
+    shards.push_back(shard_of(peer_view(r, tensor.flat()), group().me, size()));
   }
   const std::int64_t elements = shards.front().elements();
   std::vector<TensorView> sources(shards.size());

@@ -59,11 +59,13 @@ class Communicator {
   /// tensor = sum over ranks, on every rank. Cost: 2N(p-1)/p elements on the wire per rank.
   [[nodiscard]] virtual Result<void> all_reduce(CollectiveScope& scope, Stream& stream,
                                                 const TensorView& tensor) = 0;
-  /// Rank r's shard_extent(elements, r, size) of `tensor` = the sum over ranks; the rest
-  /// unspecified.
+  // A rank's shard of a tensor is its shard_extent of the outermost dimension: rows of a matrix,
+  // elements of a vector.
+
+  /// Rank r's shard of `tensor` = the sum over ranks; the rest unspecified.
   [[nodiscard]] virtual Result<void> reduce_scatter(CollectiveScope& scope, Stream& stream,
                                                     const TensorView& tensor) = 0;
-  /// Every rank's shard_extent of `tensor` reaches every rank.
+  /// Every rank's shard of `tensor` reaches every rank.
   [[nodiscard]] virtual Result<void> all_gather(CollectiveScope& scope, Stream& stream,
                                                 const TensorView& tensor) = 0;
   [[nodiscard]] virtual Result<void> broadcast(CollectiveScope& scope, Stream& stream,

@@ -32,6 +32,7 @@ struct GradientEntry {
   /// The step's first contribution overwrites the gradient instead of adding to it, so a step need
   /// not begin with zeros there: one pass over memory less.
   bool overwritten = false;
+  bool partial = false;    ///< Over the tensor axis too: each of its ranks has a part of the sum.
 };
 
 struct GradientBucketOptions {
@@ -39,7 +40,8 @@ struct GradientBucketOptions {
   Stream* stream = nullptr;
   Pool* pool = nullptr;
   Bytes bucket = Bytes(4 << 20);
-  int sharding = 0;  ///< Stage 0 to 3.
+  int sharding = 0;                      ///< Stage 0 to 3.
+  Communicator* tensor_group = nullptr;  ///< The tensor axis; null where it has one rank.
 };
 
 class GradientBuckets {
