@@ -32,7 +32,7 @@ struct GradientEntry {
   /// The step's first contribution overwrites the gradient instead of adding to it, so a step need
   /// not begin with zeros there: one pass over memory less.
   bool overwritten = false;
-  bool partial = false;    ///< Over the tensor axis too: each of its ranks has a part of the sum.
+  bool partial = false;  ///< Over the tensor axis too: each of its ranks has a part of the sum.
 };
 
 struct GradientBucketOptions {
