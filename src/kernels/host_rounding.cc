@@ -42,6 +42,15 @@ void round_as_fp32_block(const float* source, float* target, std::int64_t count)
   });
 }
 
+void bf16_to_fp32_block(const std::uint16_t* source, float* target, std::int64_t count) {
+  for_lanes(count, [=](auto d, std::int64_t i) HWY_ATTR {
+    const hn::Rebind<std::uint16_t, decltype(d)> halves;
+    const hn::RebindToUnsigned<decltype(d)> words;
+    const auto bits = hn::ShiftLeft<16>(hn::PromoteTo(words, hn::LoadU(halves, source + i)));
+    hn::StoreU(hn::BitCast(d, bits), d, target + i);
+  });
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace quadrille::internal
 HWY_AFTER_NAMESPACE();
@@ -58,6 +67,7 @@ using kernels::ProductPrecision;
 
 HWY_EXPORT(round_to_bf16_block);
 HWY_EXPORT(round_as_fp32_block);
+HWY_EXPORT(bf16_to_fp32_block);
 
 void host_round_to_bf16(const float* source, std::uint16_t* target, std::int64_t count) {
   parallel_blocks(count, kElementBlock, [=](std::int64_t first, std::int64_t size) {
@@ -68,6 +78,12 @@ void host_round_to_bf16(const float* source, std::uint16_t* target, std::int64_t
 void host_round_as_fp32(const float* source, float* target, std::int64_t count) {
   parallel_blocks(count, kElementBlock, [=](std::int64_t first, std::int64_t size) {
     HWY_DYNAMIC_DISPATCH(round_as_fp32_block)(source + first, target + first, size);
+  });
+}
+
+void host_bf16_to_fp32(const std::uint16_t* source, float* target, std::int64_t count) {
+  parallel_blocks(count, kElementBlock, [=](std::int64_t first, std::int64_t size) {
+    HWY_DYNAMIC_DISPATCH(bf16_to_fp32_block)(source + first, target + first, size);
   });
 }
 

@@ -13,6 +13,7 @@ namespace quadrille::internal {
 /// target[i] = source[i] rounded to bf16, as bf16 and as fp32.
 void host_round_to_bf16(const float* source, std::uint16_t* target, std::int64_t count);
 void host_round_as_fp32(const float* source, float* target, std::int64_t count);
+void host_bf16_to_fp32(const std::uint16_t* source, float* target, std::int64_t count);
 
 /// A matrix of fp32 or bf16.
 struct ProductOperand {
