@@ -103,22 +103,28 @@ void attention_backward(Stream& stream, const AttentionBackward& arguments) {
 void attention_cached(Stream& stream, const AttentionCached& arguments) {
   const AttentionInput& input = arguments.input;
   const Shape out = check(input, arguments.out);
-  const Shape& cache = internal::shape_of(arguments.key_cache, "key_cache", 3);
-  const Shape expected{out[0], cache[1], out[2] / input.heads * input.kv_heads};
+  const Shape& cache = internal::shape_of(arguments.key_cache, "key_cache", 4);
+  const Shape expected{cache[0], input.kv_heads, cache[2], out[2] / input.heads};
   internal::require_f32(arguments.key_cache, "key_cache", expected);
   internal::require_f32(arguments.value_cache, "value_cache", expected);
-  QD_CHECK(arguments.past >= 0);
-  QD_CHECK_MSG(arguments.past + out[1] <= cache[1], "the key and value caches are full");
+  QD_CHECK(static_cast<std::int64_t>(arguments.sequences.size()) == out[0]);
+  std::int64_t past = 0;  // of all sequences together
+  for (const CachedSequence& sequence : arguments.sequences) {
+    QD_CHECK(sequence.slot >= 0 && sequence.slot < cache[0]);
+    QD_CHECK(sequence.past >= 0);
+    QD_CHECK_MSG(sequence.past + out[1] <= cache[2], "the key and value caches are full");
+    past += sequence.past;
+  }
   const std::array operands{
       internal::reads(input.queries.tensor),    internal::reads(input.keys.tensor),
       internal::reads(input.values.tensor),     internal::updates(arguments.key_cache),
       internal::updates(arguments.value_cache), internal::writes(arguments.out)};
   Operation operation = causal("attention_cached", input, out, 2);
-  const double past = static_cast<double>(arguments.past * out[0] * out[1]);
-  operation.flops += 2 * 2 * past * static_cast<double>(out[2]);
-  const Bytes keys = arguments.key_cache.bytes();  // of which the positions so far are read
-  operation.bytes = out.elements() * 2 * element_bytes(DType::kF32) +
-                    2 * keys.count() / cache[1] * (arguments.past + 2 * out[1]);
+  operation.flops += 2 * 2 * static_cast<double>(past * out[1]) * static_cast<double>(out[2]);
+  const std::int64_t columns =
+      input.kv_heads * expected[3];  // of which the positions so far are read
+  operation.bytes = (out.elements() * 2 + 2 * columns * (past + 2 * out[0] * out[1])) *
+                    element_bytes(DType::kF32);
   stream.launch(operation, operands, [arguments] { internal::host_attention_cached(arguments); });
 }
 

@@ -138,72 +138,13 @@ void attend_head(const HeadForward& head) {
   }
 }
 
-/// One query straight from the cache, without packing what is read only once.
-void attend_one_query(const HeadForward& head, std::int64_t query) {
-  const std::int64_t keys = head.past + query + 1;
-  thread_local TileScratch scratch;
-  scratch.reserve(padded(keys, kTilePadding));
-  float* weights = scratch.take(keys);
-  const float* q = head.queries + query * head.query_row;
-  const float factor = 1.0F / std::sqrt(static_cast<float>(head.width));
-  float most = -std::numeric_limits<float>::infinity();
-  for (std::int64_t key = 0; key < keys; ++key) {
-    const float* k = head.keys + key * head.key_row;
-    weights[key] = factor * dot(q, k, head.width);
-    most = std::max(most, weights[key]);
-  }
-  for_lanes(keys, [=](auto d, std::int64_t i) HWY_ATTR {
-    hn::StoreU(exponential(d, hn::Sub(hn::LoadU(d, weights + i), hn::Set(d, most))), d,
-               weights + i);
-  });
-  float* out = head.out + query * head.out_row;
-  std::fill_n(out, head.width, 0.0F);
-  float sum = 0;
-  for (std::int64_t key = 0; key < keys; ++key) {
-    const float weight = weights[key];
-    const float* v = head.values + key * head.key_row;
-    sum += weight;
-    for_lanes(head.width, [=](auto d, std::int64_t i) HWY_ATTR {
-      hn::StoreU(hn::MulAdd(hn::Set(d, weight), hn::LoadU(d, v + i), hn::LoadU(d, out + i)), d,
-                 out + i);
-    });
-  }
-  unpack_row(out, head.width, 1.0F / sum, out);
-}
-
-void attend_queries(const HeadForward& head) {
-  for (std::int64_t query = 0; query < head.query_count; ++query) attend_one_query(head, query);
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace quadrille::internal
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace quadrille::internal {
-namespace {
-
-/// From this many new tokens on packing the cached keys pays.
-constexpr std::int64_t kLeastTiledQueries = 8;
-
-/// Appends the new keys (or values) to their cache.
-void append_to_cache(const kernels::HeadColumns& columns, std::int64_t past,
-                     const TensorView& cache) {
-  const Shape& shape = columns.tensor.shape();
-  const std::int64_t capacity = cache.shape()[1];
-  const std::int64_t width = cache.shape()[2];
-  for (std::int64_t b = 0; b < shape[0]; ++b) {
-    for (std::int64_t t = 0; t < shape[1]; ++t) {
-      std::copy_n(head_start(columns, b, 0, width) + t * shape[2], width,
-                  cache.host<float>() + (b * capacity + past + t) * width);
-    }
-  }
-}
-
-}  // namespace
-
 HWY_EXPORT(attend_head);
-HWY_EXPORT(attend_queries);
 
 void host_attention_forward(const kernels::AttentionForward& arguments) {
   const kernels::AttentionInput& input = arguments.input;
@@ -227,33 +168,7 @@ void host_attention_forward(const kernels::AttentionForward& arguments) {
   });
 }
 
-void host_attention_cached(const kernels::AttentionCached& arguments) {
-  const kernels::AttentionInput& input = arguments.input;
-  append_to_cache(input.keys, arguments.past, arguments.key_cache);
-  append_to_cache(input.values, arguments.past, arguments.value_cache);
-  const Shape& out = arguments.out.shape();
-  const std::int64_t width = out[2] / input.heads;
-  parallel_tasks(out[0] * input.heads, [&](std::int64_t task) {
-    const std::int64_t b = task / input.heads;
-    const std::int64_t h = task % input.heads;
-    const std::int64_t shared = h / (input.heads / input.kv_heads);
-    const HeadForward head{.queries = head_start(input.queries, b, h, width),
-                           .keys = head_start({arguments.key_cache}, b, shared, width),
-                           .values = head_start({arguments.value_cache}, b, shared, width),
-                           .out = arguments.out.host<float>() + b * out[1] * out[2] + h * width,
-                           .query_row = head_row(input.queries),
-                           .key_row = head_row({arguments.key_cache}),
-                           .out_row = out[2],
-                           .query_count = out[1],
-                           .past = arguments.past,
-                           .width = width};
-    if (out[1] < kLeastTiledQueries) {
-      HWY_DYNAMIC_DISPATCH(attend_queries)(head);
-    } else {
-      HWY_DYNAMIC_DISPATCH(attend_head)(head);
-    }
-  });
-}
+void host_attend_head(const HeadForward& head) { HWY_DYNAMIC_DISPATCH(attend_head)(head); }
 
 }  // namespace quadrille::internal
 #endif  // HWY_ONCE

@@ -6,8 +6,9 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
+
+#include "kernels/host_tile.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host_few_rows.cc"
@@ -40,7 +41,7 @@ HWY_INLINE void sums_of(const FewRows& p, const Weight* weights, std::int64_t ro
                         std::int64_t output) {
   const hn::ScalableTag<float> d;
   const auto width = static_cast<std::int64_t>(hn::Lanes(d));
-  const float* HWY_RESTRICT x = p.x + row * p.k;
+  const float* HWY_RESTRICT x = p.x + row * p.x_row;
   const Weight* HWY_RESTRICT w = weights + output * p.k;
   const auto ahead = static_cast<std::int64_t>(kOutputs) * p.k;
   hn::Vec<decltype(d)> sums[kOutputs][kRows];
@@ -60,7 +61,7 @@ HWY_INLINE void sums_of(const FewRows& p, const Weight* weights, std::int64_t ro
     }
 #pragma GCC unroll 16
     for (std::size_t r = 0; r < kRows; ++r) {
-      const auto term = hn::LoadU(d, x + static_cast<std::int64_t>(r) * p.k + i);
+      const auto term = hn::LoadU(d, x + static_cast<std::int64_t>(r) * p.x_row + i);
 #pragma GCC unroll 16
       for (std::size_t o = 0; o < kOutputs; ++o) {
         sums[o][r] = hn::MulAdd(factors[o], term, sums[o][r]);
@@ -74,7 +75,7 @@ HWY_INLINE void sums_of(const FewRows& p, const Weight* weights, std::int64_t ro
       float sum = hn::GetLane(hn::SumOfLanes(d, sums[o][r]));
       for (std::int64_t rest = i; rest < p.k; ++rest) {
         const auto factor = load_weights(single, w + static_cast<std::int64_t>(o) * p.k + rest);
-        sum += hn::GetLane(factor) * x[static_cast<std::int64_t>(r) * p.k + rest];
+        sum += hn::GetLane(factor) * x[static_cast<std::int64_t>(r) * p.x_row + rest];
       }
       if (p.bias != nullptr) sum += p.bias[output + static_cast<std::int64_t>(o)];
       y[o] = p.accumulate ? y[o] + sum : sum;
@@ -157,11 +158,34 @@ constexpr std::int64_t kOutputsStep = 12;
 /// Below this many weights a second thread costs more than it saves.
 constexpr std::int64_t kLeastParallel = 32768;
 
+/// Rows whose distance is a multiple of this many floats fall on few sets of a first-level cache
+/// and drive each other out.
+constexpr std::int64_t kAliasing = 512;
+constexpr std::int64_t kLeastAliasing = 5;
+
+/// The product with its rows of x farther apart where they would be in each other's way.
+FewRows spread_rows(const FewRows& product) {
+  FewRows spread = product;
+  spread.x_row = product.k;
+  if (product.rows < kLeastAliasing || product.k % kAliasing != 0) return spread;
+  constexpr std::int64_t kLine = 16;
+  thread_local TileScratch scratch;
+  spread.x_row = product.k + kLine;
+  scratch.reserve(product.rows * spread.x_row);
+  float* x = scratch.take(product.rows * spread.x_row);
+  for (std::int64_t row = 0; row < product.rows; ++row) {
+    std::copy_n(product.x + row * product.k, product.k, x + row * spread.x_row);
+  }
+  spread.x = x;
+  return spread;
+}
+
 }  // namespace
 
 HWY_EXPORT(few_rows_part);
 
-void host_few_rows(const FewRows& product) {
+void host_few_rows(const FewRows& given) {
+  const FewRows product = spread_rows(given);
   const std::int64_t step =
       std::max<std::int64_t>(1,
                              kPartElements / std::max<std::int64_t>(1, product.k) / kOutputsStep) *

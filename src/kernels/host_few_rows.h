@@ -19,8 +19,9 @@ struct FewRows {
   std::int64_t rows = 0;
   std::int64_t n = 0;
   std::int64_t k = 0;
+  std::int64_t x_row = 0;  ///< Floats from row to row of x; host_few_rows sets it.
   bool accumulate = false;
 };
-void host_few_rows(const FewRows& product);
+void host_few_rows(const FewRows& given);
 
 }  // namespace quadrille::internal

@@ -101,7 +101,11 @@ void projection(Stream& stream, const Projection& arguments) {
       internal::reads(arguments.x), internal::reads(arguments.weight),
       internal::reads(arguments.bias), internal::writes(arguments.scratch),
       arguments.accumulate ? internal::updates(arguments.y) : internal::writes(arguments.y)};
-  stream.launch("projection", operands, [arguments, e] {
+  Operation operation(
+      "projection", 2.0 * static_cast<double>(e.rows * e.outputs) * static_cast<double>(e.inputs));
+  operation.extents = {e.rows, e.outputs, e.inputs};
+  operation.variant = is_bf16(arguments) ? "NT bf16" : "NT";
+  stream.launch(operation, operands, [arguments, e] {
     if (e.rows == 0 || e.outputs == 0) return;
     if (e.rows <= kFewRows || e.inputs == 0) return few_rows(arguments, e);
     many_rows(arguments, e);

@@ -73,14 +73,13 @@ Result<void> AttentionBlock::norm_backward(LayerContext& context, const TensorVi
 void AttentionBlock::decode(const DecodeBuffers& buffers) const {
   Stream& stream = *buffers.stream;
   norm_.forward(stream, buffers.x, buffers.branch, buffers.norm);
-  qkv_->decode(stream, buffers.branch, buffers.qkv, buffers.past);
+  qkv_->decode(buffers);
   kernels::attention_cached(stream, {.input = qkv_->arrange(buffers.qkv),
-                                     .past = buffers.past,
+                                     .sequences = buffers.sequences,
                                      .key_cache = buffers.key_cache,
                                      .value_cache = buffers.value_cache,
                                      .out = buffers.attention});
-  projection_.decode(stream, buffers.attention, buffers.branch);
-  kernels::add(stream, buffers.branch, buffers.x);
+  projection_.decode(buffers, buffers.attention, buffers.x, true);
 }
 
 void AttentionBlock::append_order(std::vector<int>& order) const {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/attention_projections.h"
 
+#include "model/decode_buffers.h"
 #include "model/linear.h"
 #include "model/parameter_names.h"
 #include "model/rotary_frequencies.h"
@@ -23,9 +24,8 @@ class PackedProjection final : public AttentionProjections {
                const TensorView& qkv) const override {
     qkv_.forward(context, x, qkv);
   }
-  void decode(Stream& stream, const TensorView& x, const TensorView& qkv,
-              std::int64_t /*first_position*/) const override {
-    qkv_.decode(stream, x, qkv);
+  void decode(const DecodeBuffers& buffers) const override {
+    qkv_.decode(buffers, buffers.branch, buffers.qkv);
   }
   void backward_positions(Stream& /*stream*/, const TensorView& /*dqkv*/) const override {}
   [[nodiscard]] Result<void> add_gradients(LayerContext& context, const TensorView& x,
@@ -83,13 +83,17 @@ class RotaryProjections final : public AttentionProjections {
     turn(*context.stream, parts, 0);
   }
 
-  void decode(Stream& stream, const TensorView& x, const TensorView& qkv,
-              std::int64_t first_position) const override {
-    const kernels::AttentionInput parts = arrange(qkv);
-    queries_.decode(stream, x, parts.queries.tensor);
-    keys_.decode(stream, x, parts.keys.tensor);
-    values_.decode(stream, x, parts.values.tensor);
-    turn(stream, parts, first_position);
+  void decode(const DecodeBuffers& buffers) const override {
+    const kernels::AttentionInput parts = arrange(buffers.qkv);
+    queries_.decode(buffers, buffers.branch, parts.queries.tensor);
+    keys_.decode(buffers, buffers.branch, parts.keys.tensor);
+    values_.decode(buffers, buffers.branch, parts.values.tensor);
+    for_equal_positions(buffers.sequences, [&](auto first, auto count, auto position) {
+      kernels::AttentionInput rows = parts;
+      rows.queries.tensor = parts.queries.tensor.rows(first, count);
+      rows.keys.tensor = parts.keys.tensor.rows(first, count);
+      turn(*buffers.stream, rows, position);
+    });
   }
 
   void backward_positions(Stream& stream, const TensorView& dqkv) const override {

@@ -16,6 +16,8 @@
 
 namespace quadrille::internal {
 
+struct DecodeBuffers;
+
 class AttentionProjections {
  public:
   virtual ~AttentionProjections() = default;
@@ -24,9 +26,9 @@ class AttentionProjections {
   /// qkv of x [B, T, H] at positions from 0.
   virtual void forward(const LayerContext& context, const TensorView& x,
                        const TensorView& qkv) const = 0;
-  /// The same outside training, at positions from `first_position`.
-  virtual void decode(Stream& stream, const TensorView& x, const TensorView& qkv,
-                      std::int64_t first_position) const = 0;
+  /// The same outside training, of buffers.branch into buffers.qkv, at positions after the past of
+  /// each sequence.
+  virtual void decode(const DecodeBuffers& buffers) const = 0;
   /// Turns the gradient of what the attention saw into that of the products, in place.
   virtual void backward_positions(Stream& stream, const TensorView& dqkv) const = 0;
   /// Adds to the gradients of the parameters and reports them, in append_order's order.

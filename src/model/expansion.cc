@@ -19,8 +19,9 @@ class GeluExpansion final : public Expansion {
                const TensorView& expanded) const override {
     fc_.forward(context, x, expanded);
   }
-  void decode(Stream& stream, const TensorView& x, const TensorView& expanded) const override {
-    fc_.decode(stream, x, expanded);
+  void decode(const DecodeBuffers& buffers, const TensorView& x,
+              const TensorView& expanded) const override {
+    fc_.decode(buffers, x, expanded);
   }
   void activate(Stream& stream, const TensorView& expanded,
                 const TensorView& activated) const override {
@@ -56,9 +57,10 @@ class SwigluExpansion final : public Expansion {
     gate_.forward(context, x, gate_of(expanded));
     up_.forward(context, x, up_of(expanded));
   }
-  void decode(Stream& stream, const TensorView& x, const TensorView& expanded) const override {
-    gate_.decode(stream, x, gate_of(expanded));
-    up_.decode(stream, x, up_of(expanded));
+  void decode(const DecodeBuffers& buffers, const TensorView& x,
+              const TensorView& expanded) const override {
+    gate_.decode(buffers, x, gate_of(expanded));
+    up_.decode(buffers, x, up_of(expanded));
   }
   void activate(Stream& stream, const TensorView& expanded,
                 const TensorView& activated) const override {

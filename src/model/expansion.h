@@ -14,6 +14,8 @@
 
 namespace quadrille::internal {
 
+struct DecodeBuffers;
+
 class Expansion {
  public:
   virtual ~Expansion() = default;
@@ -21,7 +23,8 @@ class Expansion {
   virtual void forward(const LayerContext& context, const TensorView& x,
                        const TensorView& expanded) const = 0;
   /// The same outside training.
-  virtual void decode(Stream& stream, const TensorView& x, const TensorView& expanded) const = 0;
+  virtual void decode(const DecodeBuffers& buffers, const TensorView& x,
+                      const TensorView& expanded) const = 0;
   /// activated [B, T, F].
   virtual void activate(Stream& stream, const TensorView& expanded,
                         const TensorView& activated) const = 0;

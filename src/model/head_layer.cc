@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/head_layer.h"
 
+#include "model/decode_buffers.h"
 #include "model/parameter_names.h"
 #include "quadrille/kernels/head_loss.h"
-#include "quadrille/kernels/matmul.h"
+#include "quadrille/kernels/projection.h"
 
 namespace quadrille::internal {
 
@@ -55,10 +56,19 @@ std::vector<int> HeadLayer::backward_order() const {
   return order;
 }
 
-void HeadLayer::decode(Stream& stream, const TensorView& x, const TensorView& normed,
-                       const Norm::Statistics& statistics, const TensorView& logits) const {
-  norm_.forward(stream, x, normed, statistics);
-  kernels::matmul(stream, {.a = normed, .b = weight_.value(), .c = logits, .transpose_b = true});
+void HeadLayer::decode(const DecodeBuffers& buffers, const TensorView& logits) const {
+  const TensorView weight = weight_.value();
+  const std::int64_t rows = logits.shape()[0];
+  const Norm::Statistics statistics = {.mean = buffers.norm.mean.flat(0, rows),
+                                       .rstd = buffers.norm.rstd.flat(0, rows)};
+  const TensorView x = as_rows(buffers.x, weight.shape()[1]);
+  const TensorView normed = as_rows(buffers.branch, weight.shape()[1]).rows(0, rows);
+  norm_.forward(*buffers.stream, x.rows(x.shape()[0] - rows, rows), normed, statistics);
+  kernels::projection(*buffers.stream, {.x = normed,
+                                        .weight = buffers.weights->of(weight_.index(), weight),
+                                        .bias = {},
+                                        .y = logits,
+                                        .scratch = buffers.scratch});
 }
 
 }  // namespace quadrille::internal

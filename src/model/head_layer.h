@@ -15,15 +15,16 @@
 
 namespace quadrille::internal {
 
+struct DecodeBuffers;
+
 class HeadLayer final : public Layer {
  public:
   HeadLayer(const ModelSpec& spec, std::span<const Parameter> parameters);
   [[nodiscard]] Result<void> forward(LayerContext& context) const override;
   [[nodiscard]] Result<void> backward(LayerContext& context) const override;
   [[nodiscard]] std::vector<int> backward_order() const override;
-  /// logits [N, V] of x [N, H]; `normed` [N, H] and the statistics [N] are scratch.
-  void decode(Stream& stream, const TensorView& x, const TensorView& normed,
-              const Norm::Statistics& statistics, const TensorView& logits) const;
+  /// Logits [n, V] of the last n rows of buffers.x; overwrites buffers.branch.
+  void decode(const DecodeBuffers& buffers, const TensorView& logits) const;
 
  private:
   [[nodiscard]] Norm::Statistics statistics(const LayerContext& context) const;

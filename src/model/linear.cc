@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/linear.h"
 
+#include "model/decode_buffers.h"
+#include "quadrille/kernels/projection.h"
 #include "quadrille/kernels/reduction.h"
 
 namespace quadrille::internal {
@@ -26,8 +28,15 @@ void Linear::forward(const LayerContext& context, const TensorView& x, const Ten
   kernels::matmul(*context.stream, rounded);
 }
 
-void Linear::decode(Stream& stream, const TensorView& x, const TensorView& y) const {
-  kernels::matmul(stream, product(x, y));
+void Linear::decode(const DecodeBuffers& buffers, const TensorView& x, const TensorView& y,
+                    bool accumulate) const {
+  const TensorView weight = weight_.value();  // [out, in]
+  kernels::projection(*buffers.stream, {.x = as_rows(x, weight.shape()[1]),
+                                        .weight = buffers.weights->of(weight_.index(), weight),
+                                        .bias = bias_.value(),
+                                        .y = as_rows(y, weight.shape()[0]),
+                                        .accumulate = accumulate,
+                                        .scratch = buffers.scratch});
 }
 
 Result<void> Linear::add_gradients(LayerContext& context, const TensorView& x,

@@ -12,6 +12,8 @@
 
 namespace quadrille::internal {
 
+struct DecodeBuffers;
+
 class Linear {
  public:
   /// `<name>.weight` and, with `bias`, `<name>.bias`.
@@ -19,8 +21,9 @@ class Linear {
 
   /// Shapes: x [..., in], y [..., out].
   void forward(const LayerContext& context, const TensorView& x, const TensorView& y) const;
-  /// The same outside training, in fp32.
-  void decode(Stream& stream, const TensorView& x, const TensorView& y) const;
+  /// y = or += the same outside training, with the weights that decoding has.
+  void decode(const DecodeBuffers& buffers, const TensorView& x, const TensorView& y,
+              bool accumulate = false) const;
   /// Adds to the gradients of weight (which the first micro-batch overwrites) and bias and reports
   /// them, in that order.
   [[nodiscard]] Result<void> add_gradients(LayerContext& context, const TensorView& x,

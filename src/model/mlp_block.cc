@@ -57,10 +57,9 @@ Result<void> MlpBlock::backward(LayerContext& context, const TensorView& gradien
 void MlpBlock::decode(const DecodeBuffers& buffers) const {
   Stream& stream = *buffers.stream;
   norm_.forward(stream, buffers.x, buffers.branch, buffers.norm);
-  expansion_->decode(stream, buffers.branch, buffers.expanded);
+  expansion_->decode(buffers, buffers.branch, buffers.expanded);
   expansion_->activate(stream, buffers.expanded, buffers.activated);
-  projection_.decode(stream, buffers.activated, buffers.branch);
-  kernels::add(stream, buffers.branch, buffers.x);
+  projection_.decode(buffers, buffers.activated, buffers.x, true);
 }
 
 void MlpBlock::append_order(std::vector<int>& order) const {

@@ -217,6 +217,13 @@ TEST_F(Attention, DoesNotCareWhetherQueriesKeysAndValuesShareATensor) {
   EXPECT_TRUE(same_bits(dv->get<float>(), columns_of(gradient, columns, 6 * d, 2 * d)));
 }
 
+/// Each row continues the slot of its number.
+std::vector<kernels::CachedSequence> continued(std::int64_t batch, std::int64_t past) {
+  std::vector<kernels::CachedSequence> sequences;
+  for (std::int64_t b = 0; b < batch; ++b) sequences.push_back({b, past});
+  return sequences;
+}
+
 /// Feeding a sequence in pieces through the cache gives what one pass over the whole gives.
 TEST_F(Attention, CachedPiecesEqualTheWholeSequence) {
   for (const AttentionExtents& e : {AttentionExtents{2, 90, 3, 20}, AttentionExtents{1, 5, 1, 1},
@@ -229,8 +236,9 @@ TEST_F(Attention, CachedPiecesEqualTheWholeSequence) {
     const std::int64_t columns = model + 2 * cached;
     const auto all = qkv->get<float>();
     for_each_instruction_set([&] {
-      const auto keys = empty({e.batch, e.sequence + 3, cached});
-      const auto values = empty({e.batch, e.sequence + 3, cached});
+      const Shape cache{e.batch, e.shared(), e.sequence + 3, e.width};
+      const auto keys = empty(cache);
+      const auto values = empty(cache);
       Numbers whole(expected.size());
       std::int64_t past = 0;
       for (std::int64_t piece = 1; past < e.sequence; piece = piece * 3 + 1) {
@@ -244,7 +252,7 @@ TEST_F(Attention, CachedPiecesEqualTheWholeSequence) {
         part->set(rows);
         const auto out = empty({e.batch, count, model});
         kernels::attention_cached(*stream_, {.input = input_of(*part, e),
-                                             .past = past,
+                                             .sequences = continued(e.batch, past),
                                              .key_cache = *keys,
                                              .value_cache = *values,
                                              .out = *out});
@@ -258,6 +266,41 @@ TEST_F(Attention, CachedPiecesEqualTheWholeSequence) {
       expect_close(whole, expected, 2e-6, "out");
     });
   }
+}
+
+/// Sequences of different lengths in any slots give, together, the bits that each gives alone.
+TEST_F(Attention, ACachedSequenceDoesNotDependOnThoseBesideIt) {
+  const std::int64_t heads = 4, shared = 2, width = 6, capacity = 9;
+  const Shape cache{3, shared, capacity, width};
+  const AttentionExtents one{1, 1, heads, width, shared};
+  for_each_instruction_set([&] {
+    const auto keys = random(cache), values = random(cache);
+    const auto input = random(qkv_shape({2, 1, heads, width, shared}));
+    const auto fresh_keys = empty(cache), fresh_values = empty(cache);
+    fresh_keys->set(keys->get<float>());
+    fresh_values->set(values->get<float>());
+    const std::vector<kernels::CachedSequence> sequences{{2, 8}, {0, 3}};
+    const auto together = empty({2, 1, heads * width});
+    kernels::attention_cached(*stream_,
+                              {.input = kernels::packed_attention_input(*input, heads, shared),
+                               .sequences = sequences,
+                               .key_cache = *keys,
+                               .value_cache = *values,
+                               .out = *together});
+    for (std::int64_t row = 0; row < 2; ++row) {
+      const auto alone = empty({1, 1, heads * width});
+      kernels::attention_cached(*stream_, {.input = input_of(input->view().rows(row, 1), one),
+                                           .sequences = {sequences[static_cast<std::size_t>(row)]},
+                                           .key_cache = *fresh_keys,
+                                           .value_cache = *fresh_values,
+                                           .out = *alone});
+      const auto both = together->get<float>();
+      const auto first = both.begin() + row * heads * width;
+      EXPECT_TRUE(same_bits(alone->get<float>(), {first, first + heads * width})) << row;
+    }
+    EXPECT_TRUE(same_bits(keys->get<float>(), fresh_keys->get<float>()));
+    EXPECT_TRUE(same_bits(values->get<float>(), fresh_values->get<float>()));
+  });
 }
 
 }  // namespace

@@ -8,6 +8,9 @@
 // head a / (A / K). Source: Dao et al. 2022, "FlashAttention", algorithms 1 and 4; Rabe & Staats
 // 2021; Ainslie et al. 2023, "GQA".
 
+#include <cstdint>
+#include <vector>
+
 #include "quadrille/device/device.h"
 
 namespace quadrille::kernels {
@@ -50,12 +53,20 @@ struct AttentionBackward {
 };
 void attention_backward(Stream& stream, const AttentionBackward& arguments);
 
-/// New tokens against a cache: writes the new keys and values at positions [past, past + T) of the
-/// caches and attends causally to all before. Shapes: key_cache, value_cache [B, capacity, K*D];
-/// out [B, T, A*D]. past + T must not exceed the capacity.
+/// Which sequence of a cache a row of new tokens continues, and the positions it has there.
+struct CachedSequence {
+  std::int64_t slot = 0;
+  std::int64_t past = 0;
+};
+
+/// New tokens against a cache: row b of the input continues sequences[b], each slot at most once.
+/// Writes the new keys and values at positions [past, past + T) of the slot and attends causally to
+/// all before. A head's positions lie one after the other, to be read as one stream.
+/// Shapes: key_cache, value_cache [S, K, capacity, D]; out [B, T, A*D]. past + T must not exceed
+/// the capacity.
 struct AttentionCached {
   AttentionInput input;
-  std::int64_t past = 0;
+  std::vector<CachedSequence> sequences;
   TensorView key_cache;
   TensorView value_cache;
   TensorView out;
