@@ -52,9 +52,11 @@ int rank_command(bool saves);
 struct GenerateOptions {
   std::string path;
   bool best = false;  ///< The checkpoint of the best validation loss instead of the newest.
-  std::optional<std::string> prompt;
+  std::vector<std::string> prompts;
   std::string prompt_file;
   SamplingOptions sampling;
+  Precision precision = Precision::kFp32;
+  bool json = false;
 };
 int generate_command(const GenerateOptions& options);
 

@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <string>
 #include <string_view>
 
 #include "launcher/bench_commands.h"
@@ -93,8 +95,11 @@ void add_generate(CLI::App& app, GenerateOptions& options, Action& action) {
   command->add_option("RUN_OR_CHECKPOINT", options.path, "A run directory or a checkpoint")
       ->required();
   command->add_flag("--best", options.best, "The checkpoint of the best validation loss");
-  auto* prompt =
-      command->add_option("--prompt", options.prompt, "The text to continue")->type_name("TEXT");
+  auto* prompt = command
+                     ->add_option("--prompt", options.prompts,
+                                  "The text to continue; several times for several texts")
+                     ->type_name("TEXT")
+                     ->allow_extra_args(false);
   command
       ->add_option("--prompt-file", options.prompt_file,
                    "The same from a file; without either, "
@@ -119,6 +124,15 @@ void add_generate(CLI::App& app, GenerateOptions& options, Action& action) {
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--seed", sampling.seed, "The same seed writes the same text")
       ->type_name("N");
+  static const std::map<std::string, Precision> kPrecisions{{"fp32", Precision::kFp32},
+                                                            {"bf16", Precision::kBf16}};
+  command
+      ->add_option("--precision", options.precision,
+                   "Of the weights: bf16 halves what each token reads")
+      ->type_name("fp32|bf16")
+      ->default_str("fp32")
+      ->transform(CLI::CheckedTransformer(kPrecisions));
+  command->add_flag("--json", options.json, "The texts and the rates as one object, at the end");
   command->callback([&] { action = [&options] { return generate_command(options); }; });
 }
 

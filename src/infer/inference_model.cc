@@ -36,7 +36,8 @@ Result<std::string> find_tokenizer(const Checkpoint& checkpoint, const TrainingS
 
 }  // namespace
 
-Result<InferenceModel> load_inference_model(const Checkpoint& checkpoint, Device& device) {
+Result<InferenceModel> load_inference_model(const Checkpoint& checkpoint, Device& device,
+                                            Precision precision) {
   InferenceModel loaded;
   loaded.state = checkpoint.manifest().state;
   QD_ASSIGN_OR_RETURN(loaded.job, parse_job({.file = checkpoint.path() + "/manifest.json",
@@ -56,6 +57,9 @@ Result<InferenceModel> load_inference_model(const Checkpoint& checkpoint, Device
   // Before the memory may go, also on an error: uploads may be under way.
   QD_RETURN_IF_ERROR(loaded.stream->synchronize());
   QD_RETURN_IF_ERROR(read);
+  QD_ASSIGN_OR_RETURN(loaded.weights, DecoderWeights::create(*loaded.model, precision,
+                                                             *loaded.stream, *loaded.pool));
+  QD_RETURN_IF_ERROR(loaded.stream->synchronize());
   return loaded;
 }
 

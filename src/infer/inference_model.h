@@ -12,6 +12,7 @@
 #include "quadrille/data/tokenizer.h"
 #include "quadrille/device/device.h"
 #include "quadrille/memory/pool.h"
+#include "quadrille/model/decoder.h"
 #include "quadrille/model/transformer.h"
 
 namespace quadrille::internal {
@@ -25,9 +26,10 @@ struct InferenceModel {
   std::unique_ptr<Pool> pool;
   Lease values;
   std::unique_ptr<Transformer> model;
+  DecoderWeights weights;
 };
 
 [[nodiscard]] Result<InferenceModel> load_inference_model(const Checkpoint& checkpoint,
-                                                          Device& device);
+                                                          Device& device, Precision precision);
 
 }  // namespace quadrille::internal

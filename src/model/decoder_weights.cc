@@ -31,7 +31,8 @@ Result<DecoderWeights> DecoderWeights::create(const Transformer& model, Precisio
   weights.rounded_.resize(model.parameters().size());
   Bytes total;
   for (const Parameter& parameter : model.parameters()) {
-    if (!is_multiplied(model.spec(), parameter.shape)) continue;
+    weights.multiplied_.push_back(is_multiplied(model.spec(), parameter.shape));
+    if (!weights.multiplied_.back()) continue;
     weights.bytes_ += parameter.value.bytes();
     total += rounded_bytes(parameter.value);
   }
@@ -41,7 +42,7 @@ Result<DecoderWeights> DecoderWeights::create(const Transformer& model, Precisio
   Bytes taken;
   for (std::size_t i = 0; i < weights.rounded_.size(); ++i) {
     const Parameter& parameter = model.parameters()[i];
-    if (!is_multiplied(model.spec(), parameter.shape)) continue;
+    if (!weights.multiplied_[i]) continue;
     const Shape& shape = parameter.value.shape();
     weights.rounded_[i] = weights.lease_.view_at(taken, DType::kU8, {shape[0], 2 * shape[1]});
     kernels::to_bf16(stream, parameter.value, weights.rounded_[i]);

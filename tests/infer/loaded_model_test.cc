@@ -80,9 +80,9 @@ class Loaded : public ::testing::Test {
   }
 
   std::unique_ptr<LoadedModel> open() { return open(*device_); }
-  static std::unique_ptr<LoadedModel> open(Device& device) {
+  static std::unique_ptr<LoadedModel> open(Device& device, Precision precision = Precision::kFp32) {
     const auto checkpoint = resolve_checkpoint((folder_ / "checkpoints").string());
-    return LoadedModel::open(checkpoint.value(), device).value();
+    return LoadedModel::open(checkpoint.value(), device, precision).value();
   }
 
   /// The samples' texts; calls[i] counts how often sample i was emitted.
@@ -239,6 +239,43 @@ TEST_F(Loaded, RefusesOptionsWithoutAMeaning) {
         model->generate("to", options, [](std::int64_t, std::string_view) { return true; });
     ASSERT_FALSE(done.has_value());
     EXPECT_EQ(done.error().code, Code::kInvalid);
+  }
+}
+
+/// Prompts of different lengths, on both sides of the window's end, together and each alone.
+TEST_F(Loaded, ATextDoesNotDependOnThoseDecodedBesideIt) {
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    const auto model = open(*device_, precision);
+    const std::vector<std::string> prompts = {"to", "on a note", "", "to", "at"};
+    const SamplingOptions options = {.tokens = 11, .samples = 5, .seed = 9};
+    std::vector<std::string> together(25);
+    const auto done = model->generate(prompts, options, [&](auto sample, std::string_view text) {
+      together[static_cast<std::size_t>(sample)] += text;
+      return true;
+    });
+    ASSERT_TRUE(done.has_value());
+    EXPECT_EQ(done->new_tokens, 25 * 11);
+    for (std::size_t p = 0; p < prompts.size(); ++p) {
+      const Texts alone = generate(*model, prompts[p], options);
+      for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(together[p * 5 + i], alone.of_sample[i]);
+    }
+    EXPECT_EQ(together[0], together[15]);  // the same prompt and number
+  }
+}
+
+TEST_F(Loaded, GreedyTextInBf16IsTheMostLikelyOfTheRoundedWeights) {
+  const auto model = open(*device_, Precision::kBf16);
+  const Texts texts = generate(*model, "neat", {.tokens = 6, .temperature = 0});
+  EXPECT_EQ(texts.of_sample[0].size(), 6U);
+  std::string history = "neat";
+  std::size_t start = 0;
+  for (const char drawn : texts.of_sample[0]) {
+    if (history.size() - start > kWindow) start = history.size() - kWindow / 2;
+    const std::vector<double> logits = reference_logits(history.substr(start));
+    const double best = *std::max_element(logits.begin(), logits.end());
+    // bf16 keeps 8 bits of a weight: logits of a few units move by some hundredths.
+    EXPECT_GT(logits[static_cast<unsigned char>(drawn)], best - 0.1);
+    history += drawn;
   }
 }
 

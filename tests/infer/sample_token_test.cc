@@ -119,6 +119,33 @@ TEST(SampleToken, TopPCountsWithinWhatTopKKept) {
   expect_frequencies(frequencies(logits, {.top_k = 4, .top_p = 0.5}), {{0, 0.5}, {1, 0.5}});
 }
 
+/// Of a vocabulary so large that ids share buckets of weights, cuts keep exactly the largest.
+TEST(SampleToken, CutsOfALargeVocabularyKeepExactlyTheLargest) {
+  const std::vector<float> logits = random_logits(3000);
+  const auto whole = softmax(logits, 1, all_of(logits));
+  for (const std::int64_t k : {1, 17, 400, 2999}) {
+    const auto kept = top(logits, static_cast<std::size_t>(k));
+    std::set<std::int32_t> drawn;
+    for (int i = 0; i < 2000; ++i) {
+      drawn.insert(sample_token(logits, {.top_k = k}, (i + 0.5) / 2000));
+    }
+    for (const std::int32_t id : drawn) EXPECT_TRUE(kept.contains(id)) << k << ", " << id;
+    if (k < 100) EXPECT_EQ(drawn.size(), kept.size()) << k;
+  }
+  for (const double p : {0.1, 0.5, 0.9}) {
+    double outside = 0;  // of all that is more likely than the least likely that is drawn
+    std::set<std::int32_t> drawn;
+    for (int i = 0; i < 5000; ++i) {
+      drawn.insert(sample_token(logits, {.top_p = p}, (i + 0.5) / 5000));
+    }
+    double least = 1;
+    for (const std::int32_t id : drawn) least = std::min(least, whole.at(id));
+    for (const auto& [id, part] : whole) outside += part > least ? part : 0;
+    EXPECT_LT(outside, p);
+    EXPECT_GT(outside + 10 * least, p * 0.9);
+  }
+}
+
 TEST(SampleToken, ExtremeLogitsStayWithinTheVocabulary) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();

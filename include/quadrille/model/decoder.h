@@ -27,6 +27,10 @@ class DecoderWeights {
                                                      Stream& stream, Pool& pool);
   /// Parameter `index`, whose own value is `value`, as kernels::Projection takes it.
   [[nodiscard]] TensorView of(int index, const TensorView& value) const;
+  /// Whether products read the parameter.
+  [[nodiscard]] bool multiplied(int index) const {
+    return multiplied_[static_cast<std::size_t>(index)];
+  }
   /// Elements of kernels::Projection's scratch for products of up to `rows` rows.
   [[nodiscard]] std::int64_t scratch(std::int64_t rows) const;
   /// That are read for one token.
@@ -34,6 +38,7 @@ class DecoderWeights {
 
  private:
   Lease lease_;
+  std::vector<bool> multiplied_;     ///< By parameter.
   std::vector<TensorView> rounded_;  ///< By parameter; empty: the model's own.
   Bytes bytes_;
 };
