@@ -130,7 +130,7 @@ TEST(SampleToken, CutsOfALargeVocabularyKeepExactlyTheLargest) {
       drawn.insert(sample_token(logits, {.top_k = k}, (i + 0.5) / 2000));
     }
     for (const std::int32_t id : drawn) EXPECT_TRUE(kept.contains(id)) << k << ", " << id;
-    if (k < 100) EXPECT_EQ(drawn.size(), kept.size()) << k;
+    EXPECT_TRUE(k > 100 || drawn == kept) << k;
   }
   for (const double p : {0.1, 0.5, 0.9}) {
     double outside = 0;  // of all that is more likely than the least likely that is drawn
