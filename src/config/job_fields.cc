@@ -249,8 +249,10 @@ void add_machine(std::vector<JobField>& fields) {
        {"parallel.context", only(1), "ranks", "`1`", "Ranks that share each sequence."},
        {"parallel.sequence", BoolKind{at<&JobSpec::parallel, &ParallelSpec::sequence>, true}, "",
         "", "The tensor-parallel ranks share the rows of norms, dropout and residuals as well."},
-       {"parallel.sharding", only(0), "stage", "`0`",
-        "What the data-parallel ranks shard: nothing."},
+       {"parallel.sharding", IntegerKind{at<&JobSpec::parallel, &ParallelSpec::sharding>, 0, 3},
+        "stage", "",
+        "What the data-parallel ranks divide among themselves: nothing (0), the optimizer's state "
+        "(1), gradients too (2), parameters too (3)."},
        {"memory.recompute", only("none", "auto"), "", "`\"none\"`",
         "Activations that the backward pass computes again."},
        {"memory.limits.host", BytesKind{at<&JobSpec::memory, &MemorySpec::host_limit>, 0}, "bytes",

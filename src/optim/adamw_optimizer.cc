@@ -1,6 +1,7 @@
 // Copyright The Quadrille Authors
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "quadrille/kernels/adamw.h"
@@ -31,35 +32,15 @@ Bytes moment_bytes(const std::vector<OptimizedTensor>& tensors) {
   return total;
 }
 
-/// Sum of squares of each gradient; one pass over all gradients.
-Result<std::vector<double>> sums_of_squares(Stream& stream,
-                                            const std::vector<OptimizedTensor>& tensors,
-                                            const TensorView& squares) {
-  const std::vector<double> zeros(tensors.size(), 0.0);
-  write_all<double>(stream, squares, zeros);
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    kernels::add_sum_of_squares(stream, tensors[i].gradient,
-                                squares.flat(static_cast<std::int64_t>(i), 1));
-  }
-  return read_all<double>(stream, squares);
-}
+}  // namespace
 
-/// The error for a gradient that is not finite. Squares of fp32 values cannot overflow a float64
-/// sum, so a sum that is not finite has such an element.
-Result<Error> nonfinite_error(Stream& stream, const OptimizedTensor& tensor,
-                              const TensorView& scalar) {
-  const double zero = 0;
-  write_all<double>(stream, scalar, std::span(&zero, 1));
-  kernels::add_count_of_nonfinite(stream, tensor.gradient, scalar);
-  QD_ASSIGN_OR_RETURN(const std::vector<double> count, read_all<double>(stream, scalar));
+Error to_error(const NonfiniteGradient& gradient) {
   return Error{Code::kInvalid,
-               "the gradient of " + tensor.name + " is not finite: " +
-                   std::to_string(static_cast<std::int64_t>(count[0])) + " of " +
-                   std::to_string(tensor.gradient.elements()) + " elements are NaN or infinite",
+               "the gradient of " + gradient.name +
+                   " is not finite: " + std::to_string(gradient.bad) + " of " +
+                   std::to_string(gradient.elements) + " elements are NaN or infinite",
                {}};
 }
-
-}  // namespace
 
 AdamWOptimizer::AdamWOptimizer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
@@ -93,35 +74,65 @@ Result<std::unique_ptr<AdamWOptimizer>> AdamWOptimizer::create(
   return std::unique_ptr<AdamWOptimizer>(new AdamWOptimizer(std::move(state)));
 }
 
-Result<OptimizerOutcome> AdamWOptimizer::step(const OptimizerStep& step) {
-  QD_CHECK(step.step >= 1);
-  QD_CHECK(step.tokens >= 1);
+// One pass over all gradients. Squares of fp32 values cannot overflow a float64 sum.
+Result<double> AdamWOptimizer::sum_of_squares() {
   Stream& stream = *state_->stream;
-  const auto& tensors = state_->tensors;
-  QD_ASSIGN_OR_RETURN(const std::vector<double> squares,
-                      sums_of_squares(stream, tensors, state_->squares));
-  double total = 0;
-  for (std::size_t i = 0; i < squares.size(); ++i) {
-    if (!std::isfinite(squares[i])) {
-      QD_ASSIGN_OR_RETURN(Error error,
-                          nonfinite_error(stream, tensors[i], state_->squares.flat(0, 1)));
-      return fail(std::move(error));
-    }
-    total += squares[i];
+  if (state_->tensors.empty()) return 0.0;
+  const std::vector<double> zeros(state_->tensors.size(), 0.0);
+  write_all<double>(stream, state_->squares, zeros);
+  for (std::size_t i = 0; i < state_->tensors.size(); ++i) {
+    kernels::add_sum_of_squares(stream, state_->tensors[i].gradient,
+                                state_->squares.flat(static_cast<std::int64_t>(i), 1));
   }
+  QD_ASSIGN_OR_RETURN(const std::vector<double> squares, read_all<double>(stream, state_->squares));
+  return std::accumulate(squares.begin(), squares.end(), 0.0);
+}
+
+Result<std::vector<NonfiniteGradient>> AdamWOptimizer::nonfinite() {
+  Stream& stream = *state_->stream;
+  std::vector<NonfiniteGradient> found;
+  for (const OptimizedTensor& tensor : state_->tensors) {
+    const TensorView scalar = state_->squares.flat(0, 1);
+    const double zero = 0;
+    write_all<double>(stream, scalar, std::span(&zero, 1));
+    kernels::add_count_of_nonfinite(stream, tensor.gradient, scalar);
+    QD_ASSIGN_OR_RETURN(const std::vector<double> count, read_all<double>(stream, scalar));
+    if (count[0] == 0) continue;
+    found.push_back({tensor.name, static_cast<std::int64_t>(count[0]),
+                     tensor.whole > 0 ? tensor.whole : tensor.gradient.elements()});
+  }
+  return found;
+}
+
+OptimizerOutcome AdamWOptimizer::outcome(const OptimizerStep& step, double squares) const {
+  QD_CHECK(step.tokens >= 1);
   OptimizerOutcome outcome;
-  outcome.gradient_norm = std::sqrt(total) / static_cast<double>(step.tokens);
+  outcome.gradient_norm = std::sqrt(squares) / static_cast<double>(step.tokens);
   const double clip = state_->training.clip;
   if (clip > 0 && outcome.gradient_norm > clip) {
     outcome.clip_coefficient = clip / outcome.gradient_norm;
   }
-  update(step, outcome.clip_coefficient / static_cast<double>(step.tokens));
   return outcome;
 }
 
-void AdamWOptimizer::update(const OptimizerStep& step, double gradient_scale) {
+Result<OptimizerOutcome> AdamWOptimizer::step(const OptimizerStep& step) {
+  QD_ASSIGN_OR_RETURN(const double squares, sum_of_squares());
+  if (!std::isfinite(squares)) {
+    QD_ASSIGN_OR_RETURN(const std::vector<NonfiniteGradient> bad, nonfinite());
+    QD_CHECK(!bad.empty());
+    return fail(to_error(bad.front()));
+  }
+  const OptimizerOutcome found = outcome(step, squares);
+  update(step, found, 0, tensors());
+  return found;
+}
+
+void AdamWOptimizer::update(const OptimizerStep& step, const OptimizerOutcome& outcome, int first,
+                            int end) {
+  QD_CHECK(step.step >= 1);
   const TrainingSpec& training = state_->training;
-  for (std::size_t i = 0; i < state_->tensors.size(); ++i) {
+  const double gradient_scale = outcome.clip_coefficient / static_cast<double>(step.tokens);
+  for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(end); ++i) {
     const OptimizedTensor& tensor = state_->tensors[i];
     const double decay = tensor.decayed ? training.weight_decay : 0;
     kernels::adamw(*state_->stream, {.parameter = tensor.value,
@@ -137,6 +148,8 @@ void AdamWOptimizer::update(const OptimizerStep& step, double gradient_scale) {
                                      .step = step.step});
   }
 }
+
+int AdamWOptimizer::tensors() const { return static_cast<int>(state_->tensors.size()); }
 
 TensorView AdamWOptimizer::first_moment(int index) const {
   return state_->first[static_cast<std::size_t>(index)];

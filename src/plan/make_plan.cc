@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "plan/layout_choice.h"
 #include "plan/memory_model.h"
@@ -70,6 +71,19 @@ std::string memory_reason(const JobSpec& job, const LayoutChoice& choice) {
                      to_text(choice.available));
 }
 
+/// What the ranks divide among themselves, where they divide anything.
+std::string sharding_reason(const JobSpec& job, int ranks) {
+  constexpr std::array kDivided = {"", "the optimizer's moments",
+                                   "the optimizer's moments and the gradients",
+                                   "the optimizer's moments, the gradients and the parameters"};
+  const auto stage = static_cast<std::size_t>(job.parallel.sharding);
+  if (ranks == 1) {
+    return fmt::format("sharding={} as the job says: one rank has nothing to divide.", stage);
+  }
+  return fmt::format("sharding={} as the job says: each rank keeps 1/{} of {}.", stage, ranks,
+                     kDivided.at(stage));
+}
+
 std::string disk_reason(const JobSpec& job, Bytes checkpoint) {
   const std::int64_t count = checkpoints_at_once(job);
   if (job.model.is_custom()) {
@@ -100,6 +114,13 @@ MachineFacts facts_for(const JobSpec& job, const MachineFacts& machine) {
   facts.peak_source =
       fmt::format("unknown for {} products", kPrecisionText.text(job.training.precision));
   return facts;
+}
+
+Result<void> check_sharding(const JobSpec& job) {
+  if (job.parallel.sharding <= 1) return {};
+  return fail(Code::kInvalid, fmt::format("parallel.sharding {} is not available in this version: "
+                                          "stages 0 and 1 are",
+                                          job.parallel.sharding));
 }
 
 Result<Program> checked_program(const JobSpec& job, const LayoutChoice& choice) {
@@ -135,6 +156,7 @@ Result<Plan> make_plan(const JobSpec& job, const MachineFacts& machine) {
     return fail(Code::kInvalid,
                 "model.vocab is not known: it is data.tokenizer's, which must be asked first");
   }
+  QD_RETURN_IF_ERROR(check_sharding(job));
   QD_ASSIGN_OR_RETURN(LayoutChoice choice, internal::choose_layout(job, machine));
   const Bytes checkpoint = internal::checkpoint_size(job.model);
   QD_RETURN_IF_ERROR(check_disk(job, machine, checkpoint));
@@ -156,6 +178,9 @@ Result<Plan> make_plan(const JobSpec& job, const MachineFacts& machine) {
                                           : limit_of_rank(choice.memory.total(), choice.available);
   plan.checkpoint_bytes = job.model.is_custom() ? Bytes(0) : checkpoint;
   plan.reasons = std::move(choice.reasons);
+  if (job.parallel.sharding > 0) {
+    plan.reasons.push_back(sharding_reason(job, choice.layout.data));
+  }
   plan.reasons.push_back(memory_reason(job, choice));
   plan.reasons.push_back(disk_reason(job, checkpoint));
   plan.reasons.push_back(peak_reason(job, plan.machine));

@@ -9,6 +9,7 @@
 
 #include "quadrille/base/check.h"
 #include "quadrille/config/model_shapes.h"
+#include "quadrille/mesh/flat_layout.h"
 #include "quadrille/plan/activation_arena.h"
 #include "quadrille/schedule/builders.h"
 
@@ -18,6 +19,7 @@ namespace {
 constexpr std::int64_t kAlignment = 64;
 constexpr std::int64_t kFp32Bytes = 4;
 constexpr std::int64_t kTokenIdBytes = 4;
+constexpr std::int64_t kSumOfSquaresBytes = 8;   // of each gradient, in float64
 constexpr std::int64_t kStatesPerParameter = 3;  // value, first and second moment
 constexpr Bytes kMessage = 1_MiB;                // the longest that ranks send each other
 
@@ -25,13 +27,50 @@ Bytes aligned(Bytes bytes) {
   return Bytes((bytes.count() + kAlignment - 1) / kAlignment * kAlignment);
 }
 
-/// One rank's parameters of fp32, each tensor on its own cache lines.
-Bytes parameter_bytes(const ModelSpec& model, const TensorShare& share) {
-  Bytes total;
-  for (const ParameterShape& shape : parameter_shapes(model, share)) {
-    total += aligned(Bytes(kFp32Bytes) * shape.piece(share).elements());
+/// How the tensors of a rank of the tensor axis lie in buckets, as the trainer lays them out.
+FlatLayout flat_layout(const JobSpec& job, const TensorShare& share, int sharding) {
+  const std::vector<ParameterShape> shapes = parameter_shapes(job.model, share);
+  std::vector<FlatTensor> tensors;
+  for (const int index : backward_order(job.model)) {
+    const ParameterShape& shape = shapes[static_cast<std::size_t>(index)];
+    tensors.push_back(
+        {shape.piece(share).elements(), shape.layer, gradient_contributions(job.model, shape)});
   }
-  return total;
+  return FlatLayout(tensors, {job.communication.bucket, sharding});
+}
+
+/// What a rank updates: its pieces of tensors, or all of them.
+struct UpdatedPieces {
+  Bytes moments;  ///< Both, each on its own cache lines.
+  Bytes norms;    ///< Sums of squares, in float64.
+  Bytes staging;  ///< Of a checkpoint: values and moments.
+};
+
+UpdatedPieces pieces_of_rank(const FlatLayout& layout, int rank, int ranks) {
+  UpdatedPieces sum;
+  for (const FlatPiece& piece : layout.pieces(rank, ranks)) {
+    const Bytes bytes = Bytes(kFp32Bytes) * piece.of_tensor.length;
+    sum.moments += aligned(bytes) * 2;
+    sum.norms += Bytes(kSumOfSquaresBytes);
+    sum.staging += bytes * kStatesPerParameter;
+  }
+  return sum;
+}
+
+/// The most that a rank has. Slices differ by an element a bucket; beyond a few ranks only the
+/// first ones are looked at, and a cache line a piece allowed for.
+UpdatedPieces most_pieces(const FlatLayout& layout, int ranks) {
+  constexpr int kLooked = 64;
+  UpdatedPieces most;
+  for (int rank = 0; rank < std::min(ranks, kLooked); ++rank) {
+    const UpdatedPieces mine = pieces_of_rank(layout, rank, ranks);
+    most.moments = std::max(most.moments, mine.moments);
+    if (mine.norms + mine.staging <= most.norms + most.staging) continue;
+    most.norms = mine.norms;
+    most.staging = mine.staging;
+  }
+  if (ranks > kLooked) most.moments += most.norms * (2 * kAlignment / kSumOfSquaresBytes);
+  return most;
 }
 
 /// Every micro-batch lives in the same places, so one is enough to size the arena.
@@ -55,11 +94,6 @@ Bytes rounding_bytes(const JobSpec& job, std::int64_t micro_batch, const TensorS
   if (job.training.precision == Precision::kFp32) return Bytes(0);
   return Bytes(kFp32Bytes) *
          rounding_scratch(job.model, {micro_batch, job.training.sequence}, share);
-}
-
-/// Each gradient's sum of squares, in float64.
-Bytes norm_bytes(const ModelSpec& model) {
-  return Bytes(8) * static_cast<std::int64_t>(parameter_shapes(model).size());
 }
 
 /// A checkpoint is copied aside before it is written. Its tensors, a parameter and its two moments
@@ -105,18 +139,24 @@ namespace {
 /// Of one rank of the tensor axis.
 RankMemory memory_of(const JobSpec& job, const LayoutCandidate& candidate,
                      const TensorShare& share) {
-  const Bytes parameters = parameter_bytes(job.model, share);
+  const int sharding = candidate.data == 1 ? 0 : static_cast<int>(job.parallel.sharding);
+  const FlatLayout layout = flat_layout(job, share, sharding);
+  const UpdatedPieces updated = most_pieces(layout, sharding == 0 ? 1 : candidate.data);
+  const Bytes parameters = Bytes(kFp32Bytes) * layout.elements();
   RankMemory memory;
   memory.activation_arena = arena_bytes(job, candidate.micro_batch, share);
   memory.by_tag["parameter"] = parameters;
   memory.by_tag["gradient"] = parameters;
-  memory.by_tag["optimizer"] = parameters * 2;
+  memory.by_tag["optimizer"] = updated.moments;
   memory.by_tag["activation"] = memory.activation_arena;
   memory.by_tag["communication"] =
       candidate.processes ? message_staging_bytes(job, candidate.ranks()) : Bytes(0);
-  memory.by_tag["workspace"] =
-      batch_bytes(job, candidate.micro_batch) + rounding_bytes(job, candidate.micro_batch, share) +
-      norm_bytes(job.model) + checkpoint_staging_bytes(job.model, candidate.ranks());
+  // A rank's slices go into checkpoints by itself, whole tensors are dealt out.
+  const Bytes staging =
+      sharding == 0 ? checkpoint_staging_bytes(job.model, candidate.ranks()) : updated.staging;
+  memory.by_tag["workspace"] = batch_bytes(job, candidate.micro_batch) +
+                               rounding_bytes(job, candidate.micro_batch, share) + updated.norms +
+                               staging;
   return memory;
 }
 

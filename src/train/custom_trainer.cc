@@ -131,7 +131,7 @@ Result<void> CustomTrainer::State::prepare_alone() {
                        .value = {},
                        .gradient = {}});
   }
-  return bind_values(*this);
+  return {};
 }
 
 void CustomTrainer::State::initialise() {
@@ -194,7 +194,7 @@ Result<StepFigures> CustomTrainer::State::reduce_and_update(const CustomLoss& lo
                             global.mean(), bad.value_or("none, every parameter is finite")));
   }
   const PhaseScope phase(watch, Phase::kCompute);
-  return update(*this, step, global);
+  return update(*this, watch, step, global);
 }
 
 Result<void> CustomTrainer::State::end_step(const CustomLoss& loss) {

@@ -96,7 +96,7 @@ Result<void> Executor::optimizer_step() {
                 fmt::format("the loss of step {} is not finite ({}); first bad tensor: {}", step_,
                             loss.mean(), bad));
   }
-  QD_ASSIGN_OR_RETURN(figures_, update(state_, step_, loss));
+  QD_ASSIGN_OR_RETURN(figures_, update(state_, watch_, step_, loss));
   return {};
 }
 

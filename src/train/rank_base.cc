@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -19,8 +20,22 @@ std::int64_t aligned(std::int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-std::int64_t value_bytes(const TrainedTensor& tensor) {
-  return aligned(tensor.shape.elements() * element_bytes(DType::kF32));
+/// Values lie in the layout of the gradients, so that a slice of one is a slice of the other; where
+/// ranks read each other's, in memory that they reach.
+Result<void> bind_values(RankBase& base) {
+  const FlatLayout& layout = base.buckets->layout();
+  const Bytes bytes = Bytes(layout.elements()) * element_bytes(DType::kF32);
+  QD_ASSIGN_OR_RETURN(
+      base.parameter_lease,
+      base.sharding() == 0
+          ? base.pool->lease(bytes, MemoryTag::kParameter, "the parameters")
+          : base.world->whole().lease(*base.pool, bytes, MemoryTag::kParameter, "the parameters"));
+  for (std::size_t i = 0; i < base.tensors.size(); ++i) {
+    const FlatPlace& place = layout.places()[static_cast<std::size_t>(base.entry_of_tensor[i])];
+    base.tensors[i].value = base.parameter_lease.view_at(
+        Bytes(place.first) * element_bytes(DType::kF32), DType::kF32, base.tensors[i].shape);
+  }
+  return {};
 }
 
 Result<void> bind_gradients(RankBase& base, std::span<const int> backward_order) {
@@ -32,13 +47,15 @@ Result<void> bind_gradients(RankBase& base, std::span<const int> backward_order)
     entries.push_back({.name = tensor.name,
                        .shape = tensor.shape,
                        .contributions = tensor.contributions,
+                       .layer = tensor.layer,
                        .overwritten = tensor.overwritten});
   }
   QD_CHECK_MSG(entries.size() == base.tensors.size(), "backward completes every parameter once");
   const GradientBucketOptions options{.group = &base.world->whole(),
                                       .stream = base.stream.get(),
                                       .pool = base.pool.get(),
-                                      .bucket = base.plan->job.communication.bucket};
+                                      .bucket = base.plan->job.communication.bucket,
+                                      .sharding = base.sharding()};
   QD_ASSIGN_OR_RETURN(base.buckets, GradientBuckets::create(options, entries));
   for (std::size_t i = 0; i < base.tensors.size(); ++i) {
     base.tensors[i].gradient = base.buckets->gradient(base.entry_of_tensor[i]);
@@ -46,13 +63,37 @@ Result<void> bind_gradients(RankBase& base, std::span<const int> backward_order)
   return {};
 }
 
-Result<void> bind_optimizer(RankBase& base) {
+std::vector<OptimizedTensor> whole_tensors(const RankBase& base) {
   std::vector<OptimizedTensor> optimized;
   for (const TrainedTensor& tensor : base.tensors) {
     optimized.push_back({tensor.name, tensor.value, tensor.gradient, tensor.decayed});
   }
-  QD_ASSIGN_OR_RETURN(base.optimizer, AdamWOptimizer::create(base.plan->job.training, *base.stream,
-                                                             *base.pool, std::move(optimized)));
+  return optimized;
+}
+
+/// The pieces of this rank's slices, in the order of their buckets.
+std::vector<OptimizedTensor> own_pieces(const RankBase& base, std::span<const int> backward_order) {
+  std::vector<OptimizedTensor> optimized;
+  for (const FlatPiece& piece : base.pieces) {
+    const int index = backward_order[static_cast<std::size_t>(piece.tensor)];
+    const TrainedTensor& tensor = base.tensors[static_cast<std::size_t>(index)];
+    optimized.push_back({.name = tensor.name,
+                         .value = tensor.value.flat(piece.of_tensor.first, piece.of_tensor.length),
+                         .gradient = base.buckets->reduced(piece),
+                         .decayed = tensor.decayed,
+                         .whole = tensor.shape.elements()});
+  }
+  return optimized;
+}
+
+Result<void> bind_optimizer(RankBase& base, std::span<const int> backward_order) {
+  if (base.sharding() > 0) {
+    base.pieces = base.buckets->layout().pieces(base.world->rank().value, base.world->size());
+  }
+  QD_ASSIGN_OR_RETURN(base.optimizer, AdamWOptimizer::create(
+                                          base.plan->job.training, *base.stream, *base.pool,
+                                          base.sharding() == 0 ? whole_tensors(base)
+                                                               : own_pieces(base, backward_order)));
   return {};
 }
 
@@ -117,22 +158,10 @@ Result<void> open_base(RankBase& base, World& world, const TrainerOptions& optio
   return bind_batch(base);
 }
 
-Result<void> bind_values(RankBase& base) {
-  std::int64_t total = 0;
-  for (const TrainedTensor& tensor : base.tensors) total += value_bytes(tensor);
-  QD_ASSIGN_OR_RETURN(base.parameter_lease,
-                      base.pool->lease(Bytes(total), MemoryTag::kParameter, "the parameters"));
-  std::int64_t offset = 0;
-  for (TrainedTensor& tensor : base.tensors) {
-    tensor.value = base.parameter_lease.view_at(Bytes(offset), DType::kF32, tensor.shape);
-    offset += value_bytes(tensor);
-  }
-  return {};
-}
-
 Result<void> bind_training(RankBase& base, std::span<const int> backward_order) {
   QD_RETURN_IF_ERROR(bind_gradients(base, backward_order));
-  QD_RETURN_IF_ERROR(bind_optimizer(base));
+  QD_RETURN_IF_ERROR(bind_values(base));
+  QD_RETURN_IF_ERROR(bind_optimizer(base, backward_order));
   const CheckpointSpec& checkpoint = base.plan->job.checkpoint;
   QD_ASSIGN_OR_RETURN(
       base.saver, CheckpointSaver::create(
@@ -149,14 +178,54 @@ Result<void> bind_training(RankBase& base, std::span<const int> backward_order) 
   return keep_tokenizer(base);
 }
 
+Result<void> gather_values(RankBase& base, int bucket) {
+  if (base.sharding() == 0) return {};
+  const FlatBucket& whole = base.buckets->layout().buckets()[static_cast<std::size_t>(bucket)];
+  CollectiveScope scope = base.world->whole().open(fmt::format("parameters of bucket {}", bucket));
+  return base.world->whole().all_gather(
+      scope, *base.stream,
+      base.parameter_lease.view_at(Bytes(whole.first) * element_bytes(DType::kF32), DType::kF32,
+                                   Shape{whole.length}));
+}
+
+Result<void> gather_values(RankBase& base) {
+  for (int bucket = 0; bucket < base.buckets->buckets(); ++bucket) {
+    QD_RETURN_IF_ERROR(gather_values(base, bucket));
+  }
+  return {};
+}
+
 std::vector<CheckpointTensor> checkpoint_tensors(const RankBase& base) {
+  constexpr const char* kFirst = "optimizer.first_moment.";
+  constexpr const char* kSecond = "optimizer.second_moment.";
   std::vector<CheckpointTensor> all;
-  for (std::size_t i = 0; i < base.tensors.size(); ++i) {
-    const std::string& name = base.tensors[i].name;
-    const int index = static_cast<int>(i);
-    all.push_back({name, base.tensors[i].value});
-    all.push_back({"optimizer.first_moment." + name, base.optimizer->first_moment(index)});
-    all.push_back({"optimizer.second_moment." + name, base.optimizer->second_moment(index)});
+  for (const TrainedTensor& tensor : base.tensors) {
+    const std::optional<TensorPart> part =
+        base.sharding() == 0 ? std::nullopt : std::optional(TensorPart{tensor.shape, 0});
+    for (const char* prefix : {"", kFirst, kSecond})
+      all.push_back({prefix + tensor.name, {}, part});
+  }
+  const auto set = [&all](std::size_t tensor, const TensorView& value, const TensorView& first,
+                          const TensorView& second) {
+    all[3 * tensor].view = value;
+    all[3 * tensor + 1].view = first;
+    all[3 * tensor + 2].view = second;
+  };
+  for (int i = 0; base.sharding() == 0 && i < base.optimizer->tensors(); ++i) {
+    const auto tensor = static_cast<std::size_t>(i);
+    set(tensor, base.tensors[tensor].value, base.optimizer->first_moment(i),
+        base.optimizer->second_moment(i));
+  }
+  for (std::size_t i = 0; i < base.pieces.size(); ++i) {
+    const FlatPiece& piece = base.pieces[i];
+    const auto tensor = static_cast<std::size_t>(
+        std::find(base.entry_of_tensor.begin(), base.entry_of_tensor.end(), piece.tensor) -
+        base.entry_of_tensor.begin());
+    const Extent extent = piece.of_tensor;
+    set(tensor, base.tensors[tensor].value.flat(extent.first, extent.length),
+        base.optimizer->first_moment(static_cast<int>(i)),
+        base.optimizer->second_moment(static_cast<int>(i)));
+    for (std::size_t t = 0; t < 3; ++t) all[3 * tensor + t].part->first = extent.first;
   }
   return all;
 }

@@ -28,6 +28,7 @@ struct TrainedTensor {
   Shape shape;
   bool decayed = false;
   int contributions = 1;     ///< Of each micro-batch to its gradient.
+  std::int64_t layer = 0;    ///< Whose backward completes its gradient.
   bool overwritten = false;  ///< By the first contribution of a step.
   TensorView value;
   TensorView gradient;
@@ -45,6 +46,9 @@ struct RankBase {
   std::vector<TrainedTensor> tensors;  ///< In the order of their declaration.
   std::unique_ptr<GradientBuckets> buckets;
   std::vector<int> entry_of_tensor;  ///< Index in `tensors` to bucket entry.
+  /// What this rank updates, where the ranks have divided it: pieces of bucket entries, in the
+  /// order of the optimizer's tensors. Empty where every rank updates all.
+  std::vector<FlatPiece> pieces;
   std::unique_ptr<AdamWOptimizer> optimizer;
   Lease batch_lease;
   TensorView tokens;    ///< [B, T]
@@ -52,6 +56,10 @@ struct RankBase {
   TensorView loss_sum;  ///< [1] float64
   std::unique_ptr<CheckpointSaver> saver;
 
+  /// Stage of parallel.sharding; ranks that are alone have nothing to divide.
+  [[nodiscard]] int sharding() const {
+    return world->size() == 1 ? 0 : static_cast<int>(plan->job.parallel.sharding);
+  }
   [[nodiscard]] bool is_first() const { return world->rank() == Rank{0}; }
   /// Sequences of one step on this rank.
   [[nodiscard]] std::int64_t share() const { return plan->micro_batch * plan->micro_batches; }
@@ -60,12 +68,15 @@ struct RankBase {
 /// Corpus, stream, pool and the batch. No communication. Errors: those of Corpus::open, kExhausted.
 [[nodiscard]] Result<void> open_base(RankBase& base, World& world, const TrainerOptions& options);
 
-/// The values of `tensors`, one after the other in a single lease. No communication.
-[[nodiscard]] Result<void> bind_values(RankBase& base);
-
-/// Gradient buckets (collective), moments and the saver. `backward_order` has every index of
-/// `tensors` once, as backward completes them.
+/// Gradient buckets, values and moments in their layout, and the saver. Collective.
+/// `backward_order` has every index of `tensors` once, as backward completes them.
 [[nodiscard]] Result<void> bind_training(RankBase& base, std::span<const int> backward_order);
+
+/// Every rank's slices of the values reach every rank. Collective; nothing to do where each rank
+/// has all.
+[[nodiscard]] Result<void> gather_values(RankBase& base);
+/// Those of one bucket.
+[[nodiscard]] Result<void> gather_values(RankBase& base, int bucket);
 
 /// Values and both moments, by their names in a checkpoint.
 [[nodiscard]] std::vector<CheckpointTensor> checkpoint_tensors(const RankBase& base);

@@ -11,21 +11,17 @@ Shape shape_of(const ParameterShape& parameter) {
   return {parameter.shape[0], parameter.shape[1]};
 }
 
-Result<void> bind_parameters(RankState& state) {
+void declare_parameters(RankState& state) {
   for (const Parameter& parameter : state.model->parameters()) {
     state.tensors.push_back({.name = parameter.shape.name,
                              .shape = shape_of(parameter.shape),
                              .decayed = parameter.shape.decayed,
                              .contributions = parameter.contributions,
+                             .layer = parameter.shape.layer,
                              .overwritten = parameter.overwritten,
                              .value = {},
                              .gradient = {}});
   }
-  QD_RETURN_IF_ERROR(bind_values(state));
-  for (std::size_t i = 0; i < state.tensors.size(); ++i) {
-    state.model->parameters()[i].value = state.tensors[i].value;
-  }
-  return {};
 }
 
 Result<void> bind_rounding(RankState& state) {
@@ -48,7 +44,7 @@ Result<std::unique_ptr<RankState>> build_local(World& world, const TrainerOption
   QD_RETURN_IF_ERROR(open_base(*state, world, options));
   const Plan& plan = *options.plan;
   QD_ASSIGN_OR_RETURN(state->model, Transformer::create(plan.job.model));
-  QD_RETURN_IF_ERROR(bind_parameters(*state));
+  declare_parameters(*state);
   QD_RETURN_IF_ERROR(bind_rounding(*state));
   const ActivationArena arena =
       activation_arena(plan.job.model, {plan.micro_batch, plan.job.training.sequence},
@@ -60,6 +56,7 @@ Result<std::unique_ptr<RankState>> build_local(World& world, const TrainerOption
 Result<void> build_shared(RankState& state) {
   QD_RETURN_IF_ERROR(bind_training(state, state.model->backward_order()));
   for (std::size_t i = 0; i < state.tensors.size(); ++i) {
+    state.model->parameters()[i].value = state.tensors[i].value;
     state.model->parameters()[i].gradient = state.tensors[i].gradient;
   }
   return {};

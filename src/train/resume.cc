@@ -149,6 +149,8 @@ Result<StartPoint> start_or_resume(RankBase& base,
   if (!start) vote.error = start.error();
   QD_ASSIGN_OR_RETURN(const Agreement agreement, base.world->agree(vote));
   if (agreement.error) return fail(*agreement.error);
+  // Each rank has loaded its slices of the values.
+  if (!path.empty()) QD_RETURN_IF_ERROR(agree_on(*base.world, gather_values(base)));
   return start;
 }
 

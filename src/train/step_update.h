@@ -32,8 +32,10 @@ struct LossSum {
 [[nodiscard]] Result<LossSum> sum_over_ranks(RankBase& base, Stopwatch& watch, const LossSum& mine,
                                              const char* place);
 
-/// Clips and updates for step `step` (from 1), whose gradients are reduced, and waits for it.
+/// Clips and updates for step `step` (from 1), whose gradients are reduced, and waits for it. Where
+/// ranks have divided the work, each updates its slices and reads the others'. Collective.
 /// Errors: kInvalid for a gradient that is not finite; parameters and moments are then unchanged.
-[[nodiscard]] Result<StepFigures> update(RankBase& base, std::int64_t step, const LossSum& loss);
+[[nodiscard]] Result<StepFigures> update(RankBase& base, Stopwatch& watch, std::int64_t step,
+                                         const LossSum& loss);
 
 }  // namespace quadrille::internal

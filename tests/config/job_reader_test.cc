@@ -158,12 +158,12 @@ TEST(JobReader, TellsThatADottedKeyIsNotAPath) {
 }
 
 TEST(JobReader, AdmitsWhatThisVersionDoesNotHave) {
-  for (const char* change : {"training.precision=fp16", "parallel.pipeline=4", "parallel.context=2",
-                             "parallel.sharding=3", "memory.recompute=full",
-                             "parallel.schedule=1f1b", "memory.limits.disk=5", "cluster=x"}) {
+  for (const char* change :
+       {"training.precision=fp16", "parallel.pipeline=4", "parallel.context=2",
+        "memory.recompute=full", "parallel.schedule=1f1b", "memory.limits.disk=5", "cluster=x"}) {
     EXPECT_THAT(refusal({change}), HasSubstr("not available in this version")) << change;
   }
-  accepted({"parallel.tensor=1", "parallel.sharding=0", "parallel.sequence=false",
+  accepted({"parallel.tensor=1", "parallel.sharding=1", "parallel.sequence=false",
             "memory.recompute=auto", "model.family=gpt2", "training.precision=bf16"});
 }
 

@@ -107,6 +107,11 @@ TEST_P(TransformerVariants, EveryDeclaredContributionComesAndTheLastOnesFollowBa
     if (later == 0) completed.push_back(made[i]);
   }
   EXPECT_EQ(completed, harness.model().backward_order());
+  EXPECT_EQ(completed, backward_order(harness.model().spec()));  // as it is planned
+  for (const Parameter& parameter : harness.model().parameters()) {
+    EXPECT_EQ(parameter.contributions,
+              gradient_contributions(harness.model().spec(), parameter.shape));
+  }
   for (std::size_t index = 0; index < parameters.size(); ++index) {
     const auto times = std::count(made.begin(), made.end(), static_cast<int>(index));
     EXPECT_EQ(times, parameters[index].contributions) << parameters[index].shape.name;

@@ -49,6 +49,11 @@ struct ParameterShape {
 /// tensor axis; `share.index` means nothing here.
 [[nodiscard]] std::vector<ParameterShape> parameter_shapes(const ModelSpec& model,
                                                            const TensorShare& share = {});
+/// Indices into parameter_shapes in the order in which backward completes their gradients: how they
+/// lie in buckets.
+[[nodiscard]] std::vector<int> backward_order(const ModelSpec& model);
+/// How often one micro-batch adds to the gradient of `parameter`: twice to a tied embedding's.
+[[nodiscard]] int gradient_contributions(const ModelSpec& model, const ParameterShape& parameter);
 [[nodiscard]] std::int64_t parameter_count(const ModelSpec& model);
 /// The same for a model that nobody has checked yet: nothing where it leaves int64.
 [[nodiscard]] std::optional<std::int64_t> checked_parameter_count(const ModelSpec& model);

@@ -17,12 +17,14 @@
 
 namespace quadrille {
 
-/// One tensor to train.
+/// One tensor to train, or a rank's piece of one that is sharded.
 struct OptimizedTensor {
   std::string name;
   TensorView value;
   TensorView gradient;  ///< Sum over the step's tokens of all ranks once reduced.
   bool decayed = false;
+  std::int64_t whole =
+      0;  ///< Elements of the tensor that this is a piece of; 0: this is all of it.
 };
 
 struct OptimizerStep {
@@ -36,6 +38,15 @@ struct OptimizerOutcome {
   double clip_coefficient = 1;
 };
 
+/// A gradient with NaN or infinite elements, as far as this rank has it.
+struct NonfiniteGradient {
+  std::string name;
+  std::int64_t bad = 0;
+  std::int64_t elements = 0;  ///< Of the whole tensor.
+};
+/// The error that names it.
+[[nodiscard]] Error to_error(const NonfiniteGradient& gradient);
+
 class AdamWOptimizer {
  public:
   /// Leases both moments (zero, each tensor's padded to 64 bytes; tagged optimizer) and 8 bytes a
@@ -45,17 +56,28 @@ class AdamWOptimizer {
       std::vector<OptimizedTensor> tensors);
   ~AdamWOptimizer();  ///< Waits for its stream, which must outlive it: the moments may be in use.
 
-  /// Norm, clip, update. Changes nothing when the norm is not finite.
-  /// Errors: kInvalid naming the first tensor with a NaN or infinite gradient.
+  /// Norm, clip, update, where the tensors are all there is. Changes nothing when the norm is not
+  /// finite. Errors: kInvalid naming the first tensor with a NaN or infinite gradient.
   [[nodiscard]] Result<OptimizerOutcome> step(const OptimizerStep& step);
 
+  // Its parts, for ranks that have pieces and add up their sums in between.
+
+  /// Of these gradients, in float64: not finite where an element is not.
+  [[nodiscard]] Result<double> sum_of_squares();
+  /// Those of the gradients here that are not finite, in order.
+  [[nodiscard]] Result<std::vector<NonfiniteGradient>> nonfinite();
+  /// What the sum of squares of all gradients means for the step.
+  [[nodiscard]] OptimizerOutcome outcome(const OptimizerStep& step, double squares) const;
+  /// Updates tensors [first, end).
+  void update(const OptimizerStep& step, const OptimizerOutcome& outcome, int first, int end);
+
+  [[nodiscard]] int tensors() const;
   /// The moments of tensor `index`, for checkpoints: `<name>` shaped like it.
   [[nodiscard]] TensorView first_moment(int index) const;
   [[nodiscard]] TensorView second_moment(int index) const;
 
  private:
   struct State;
-  void update(const OptimizerStep& step, double gradient_scale);
   explicit AdamWOptimizer(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
