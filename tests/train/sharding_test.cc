@@ -174,7 +174,13 @@ TEST_F(ShardingTest, TheMomentsOfOneRankAreDividedAndAsPlanned) {
 TEST_F(ShardingTest, ACheckpointOfAnyLayoutGoesOnInAnyOtherBitForBit) {
   JobSpec job = tiny_job(scratch_.path());
   job.training.clip = 0;  // the norm is summed in another order where it is sharded
-  const auto continued = [&](const std::string& origin, ParallelSpec layout) {
+  const auto layout_of = [](int ranks, int sharding) {
+    ParallelSpec layout;
+    layout.data = ranks;
+    layout.sharding = sharding;
+    return layout;
+  };
+  const auto continued = [&](const std::string& origin, const ParallelSpec& layout) {
     const std::string moved =
         origin + "-" + std::to_string(layout.data) + "-" + std::to_string(layout.sharding);
     std::filesystem::copy(folder(origin), folder(moved), std::filesystem::copy_options::recursive);
@@ -183,14 +189,15 @@ TEST_F(ShardingTest, ACheckpointOfAnyLayoutGoesOnInAnyOtherBitForBit) {
     train_into(job, moved, ResumePolicy::kRequired);
     return moved;
   };
-  for (const ParallelSpec from : {ParallelSpec{1, 0}, {2, 1}, {3, 1}, {6, 1}}) {
+  for (const auto& from : {layout_of(1, 0), layout_of(2, 1), layout_of(3, 1), layout_of(6, 1)}) {
     job.parallel = from;
     job.training.steps = 3;
     const std::string origin =
         "from-" + std::to_string(from.data) + "-" + std::to_string(from.sharding);
     train_into(job, origin);
     for (const int ranks : {2, 3}) {
-      expect_equal_state(continued(origin, {ranks, 1}), continued(origin, {ranks, 0}));
+      expect_equal_state(continued(origin, layout_of(ranks, 1)),
+                         continued(origin, layout_of(ranks, 0)));
     }
   }
 }
