@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <map>
 
@@ -93,6 +94,9 @@ std::string value_text(DType dtype, const std::byte* at) {
       return fmt::format("{}", element<std::int32_t>(at));
     case DType::kU8:
       return fmt::format("{}", element<std::uint8_t>(at));
+    case DType::kBF16:
+      return fmt::format("{:.4g}",
+                         std::bit_cast<float>(std::uint32_t{element<std::uint16_t>(at)} << 16U));
   }
   return "?";
 }

@@ -261,7 +261,11 @@ void add_machine(std::vector<JobField>& fields) {
         "Gradients are summed in buckets of about this size."},
        {"communication.timeout",
         SecondsKind{at<&JobSpec::communication, &C::timeout>, 7.0 * 86'400}, "seconds", "",
-        "A collective that waits longer fails and names the rank that is missing."}});
+        "A collective that waits longer fails and names the rank that is missing."},
+       {"communication.shared_memory", BoolKind{at<&JobSpec::communication, &C::shared_memory>}, "",
+        "",
+        "Processes of one host sum gradients in place, in /dev/shm; false sends messages, which "
+        "is slower and needs no room there."}});
 }
 
 void add_output(std::vector<JobField>& fields) {

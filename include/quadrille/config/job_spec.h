@@ -152,6 +152,7 @@ struct MemorySpec {
 struct CommunicationSpec {
   Bytes bucket = Bytes(4 << 20);  ///< Gradients are reduced in buckets of about this size.
   Seconds timeout = Seconds(60);  ///< A collective that waits longer names the culprit and fails.
+  bool shared_memory = true;      ///< Ranks of one host reduce in memory that all of them map.
 };
 
 struct CheckpointSpec {

@@ -18,9 +18,12 @@ namespace quadrille {
 
 class Device;
 
-enum class DType : std::uint8_t { kF32, kF64, kI32, kU8 };
-inline constexpr EnumTable<DType, 4> kDTypeText{
-    {{{DType::kF32, "F32"}, {DType::kF64, "F64"}, {DType::kI32, "I32"}, {DType::kU8, "U8"}}}};
+enum class DType : std::uint8_t { kF32, kF64, kI32, kU8, kBF16 };
+inline constexpr EnumTable<DType, 5> kDTypeText{{{{DType::kF32, "F32"},
+                                                  {DType::kF64, "F64"},
+                                                  {DType::kI32, "I32"},
+                                                  {DType::kU8, "U8"},
+                                                  {DType::kBF16, "BF16"}}}};
 [[nodiscard]] constexpr std::int64_t element_bytes(DType dtype) {
   switch (dtype) {
     case DType::kF32:
@@ -31,6 +34,8 @@ inline constexpr EnumTable<DType, 4> kDTypeText{
       return 4;
     case DType::kU8:
       return 1;
+    case DType::kBF16:
+      return 2;
   }
   return 0;
 }
@@ -76,6 +81,12 @@ class Shape {
   int dimensions_ = 0;
 };
 
+/// The bits of a bf16 number: the upper half of the fp32 number of the same value.
+struct BFloat16 {
+  std::uint16_t bits = 0;
+  friend bool operator==(const BFloat16&, const BFloat16&) = default;
+};
+
 template <class T>
 [[nodiscard]] constexpr DType dtype_of();
 template <>
@@ -93,6 +104,10 @@ constexpr DType dtype_of<std::int32_t>() {
 template <>
 constexpr DType dtype_of<std::uint8_t>() {
   return DType::kU8;
+}
+template <>
+constexpr DType dtype_of<BFloat16>() {
+  return DType::kBF16;
 }
 
 class TensorView {
