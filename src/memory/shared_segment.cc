@@ -14,13 +14,15 @@ std::string segment_name(std::string_view run_id, std::string_view what) {
 }
 
 Result<SharedSegment> SharedSegment::create(std::string_view run_id, std::string_view what,
-                                            Bytes bytes) {
-  QD_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::create(segment_name(run_id, what), bytes));
+                                            Bytes bytes, int color) {
+  QD_ASSIGN_OR_RETURN(SharedMemory memory,
+                      SharedMemory::create(segment_name(run_id, what), bytes, color));
   return SharedSegment(std::move(memory));
 }
 
-Result<SharedSegment> SharedSegment::open(std::string_view run_id, std::string_view what) {
-  QD_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::open(segment_name(run_id, what)));
+Result<SharedSegment> SharedSegment::open(std::string_view run_id, std::string_view what,
+                                          int color) {
+  QD_ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::open(segment_name(run_id, what), color));
   return SharedSegment(std::move(memory));
 }
 

@@ -4,8 +4,9 @@
 
 // Named memory that several processes of a host map (a file in /dev/shm). Its pages exist from
 // creation on, so a full /dev/shm is an error here and not a SIGBUS later; they lie on the
-// creator's NUMA node. Whoever maps it also holds a shared lock on it: memory whose lock is free
-// belongs to no living process, however its makers died, and may be removed.
+// creator's NUMA node. From 2 MiB up they are huge where the host allows it, and mapped at once by
+// whoever opens it, so that no touch faults. Whoever maps it also holds a shared lock on it: memory
+// whose lock is free belongs to no living process, however its makers died, and may be removed.
 
 #include <cstddef>
 #include <span>
@@ -20,12 +21,19 @@ namespace quadrille {
 
 class SharedMemory {
  public:
+  /// Where it is mapped. Loops that go through several segments at the same offsets want segments
+  /// of different colors: some processors tell lines of the first-level cache apart by a hash of
+  /// bits 12 to 27 of their addresses, and where those agree each access drives out the last (five
+  /// times slower, from cache). Colors differ in these bits; any int from 0.
+  static constexpr int kAnyColor = -1;
+
   /// Zero-filled. `name` has letters, digits, '.', '_' and '-'. Errors: kInvalid for another name
   /// or no bytes, kUnavailable where the name is taken, kExhausted where /dev/shm has too little
   /// space.
-  [[nodiscard]] static Result<SharedMemory> create(const std::string& name, Bytes bytes);
+  [[nodiscard]] static Result<SharedMemory> create(const std::string& name, Bytes bytes,
+                                                   int color = kAnyColor);
   /// Errors: kNotFound, also while its maker is still at work.
-  [[nodiscard]] static Result<SharedMemory> open(const std::string& name);
+  [[nodiscard]] static Result<SharedMemory> open(const std::string& name, int color = kAnyColor);
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&& other) noexcept;
   ~SharedMemory();  ///< Unmaps; the name stays until unlink().

@@ -26,9 +26,11 @@ class SharedSegment {
  public:
   /// Errors: those of SharedMemory::create, of which kExhausted names what was asked for and why.
   [[nodiscard]] static Result<SharedSegment> create(std::string_view run_id, std::string_view what,
-                                                    Bytes bytes);
+                                                    Bytes bytes,
+                                                    int color = SharedMemory::kAnyColor);
   /// Errors: kNotFound.
-  [[nodiscard]] static Result<SharedSegment> open(std::string_view run_id, std::string_view what);
+  [[nodiscard]] static Result<SharedSegment> open(std::string_view run_id, std::string_view what,
+                                                  int color = SharedMemory::kAnyColor);
 
   [[nodiscard]] std::span<std::byte> bytes() const { return memory_.bytes(); }
   [[nodiscard]] const std::string& name() const { return memory_.name(); }
