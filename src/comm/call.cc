@@ -16,7 +16,7 @@ void PostedCall::assign(const Call& call) {
 }
 
 std::string describe(const PostedCall& call) {
-  return describe(Call{call.operation, call.bytes, call.place, call.root});
+  return describe(Call{call.operation, call.bytes, call.place, call.root, 0});
 }
 
 std::string describe(const Call& call) {

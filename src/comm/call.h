@@ -21,7 +21,8 @@ struct Call {
   std::string_view operation;
   std::int64_t bytes = 0;  ///< 0 where lengths may differ.
   std::string_view place;
-  int root = -1;  ///< In the group; -1 without one.
+  int root = -1;               ///< In the group; -1 without one.
+  std::uint64_t sequence = 0;  ///< Counts the group's collectives on this rank, from 1.
 };
 
 /// A call that outlives its caller's text.

@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "comm/call.h"
@@ -66,11 +67,18 @@ Result<void> agree_on_group(World& world, std::span<const Rank> members) {
   return {};
 }
 
-bool exceeds_cores(int ranks) {
+CoreMask own_cores() {
+  static_assert(sizeof(CoreMask) == sizeof(cpu_set_t));
   cpu_set_t cores;
   CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return true;
-  return ranks > CPU_COUNT(&cores);
+  if (sched_getaffinity(0, sizeof cores, &cores) != 0) return {};
+  return std::bit_cast<CoreMask>(cores);
+}
+
+bool exceeds_cores(int ranks) {
+  int cores = 0;
+  for (const std::uint64_t word : own_cores()) cores += std::popcount(word);
+  return ranks > cores;
 }
 
 }  // namespace quadrille::internal

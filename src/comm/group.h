@@ -4,6 +4,7 @@
 
 // Who belongs together: what both backends know of a communicator's rank set.
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -35,5 +36,9 @@ struct Group {
 
 /// Whether `ranks` rank threads have fewer cores than they need in this process's affinity.
 [[nodiscard]] bool exceeds_cores(int ranks);
+
+/// The processors that this thread may run on, as bits.
+using CoreMask = std::array<std::uint64_t, 16>;
+[[nodiscard]] CoreMask own_cores();
 
 }  // namespace quadrille::internal

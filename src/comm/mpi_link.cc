@@ -3,9 +3,12 @@
 #include "comm/mpi_link.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "quadrille/base/check.h"
@@ -17,6 +20,7 @@ constexpr int kDepartureTag = 0;  // groups count from 1
 // A rank's last data may still be on its way here when its departure is seen.
 constexpr Seconds kGraceOfReturned(0.5);
 constexpr Seconds kGraceOfFailure(0.5);
+constexpr Seconds kBetweenLooksAtProcesses(0.1);  // a look reads a file of /proc for each
 
 /// A process that MPI was not told about runs as a world of its own. The standard leaves the
 /// working directory out of MPI_INFO_ENV where nobody started the process.
@@ -86,14 +90,68 @@ Result<void> MpiLink::learn_world() {
   }
   MPI_Comm_rank(host, &local_rank_.value);
   MPI_Comm_size(host, &ranks_on_host_);
+  int first_of_host = rank_.value;
+  MPI_Bcast(&first_of_host, 1, MPI_INT, 0, host);
+  CoreMask cores = own_cores();  // a rank bound to one core has the others' to itself no less
+  MPI_Allreduce(MPI_IN_PLACE, cores.data(), static_cast<int>(cores.size()), MPI_UINT64_T, MPI_BOR,
+                host);
+  int count = 0;
+  for (const std::uint64_t word : cores) count += std::popcount(word);
+  exceeds_cores_ = ranks_on_host_ > count;
   MPI_Comm_free(&host);
+  QD_RETURN_IF_ERROR(learn_peers(first_of_host));
   device_ = make_host_device();
   QD_ASSIGN_OR_RETURN(pool_, Pool::create({device_.get(), Bytes(0), "MPI staging"}));
   return {};
 }
 
-Result<void> MpiLink::expect_departures() {
+Result<void> MpiLink::learn_peers(int first_of_host) {
+  const std::array<int, 2> mine = {first_of_host, getpid()};
+  std::vector<int> all(2 * static_cast<std::size_t>(size_));
+  std::array<char, 128> run{};
+  const std::string chosen =
+      options_.run_id.empty() ? fmt::format("mpi-{}-{}", getpid(), time(nullptr)) : options_.run_id;
+  chosen.copy(run.data(), run.size() - 1);
+  if (MPI_Allgather(mine.data(), 2, MPI_INT, all.data(), 2, MPI_INT, communicator_) !=
+          MPI_SUCCESS ||
+      MPI_Bcast(run.data(), static_cast<int>(run.size()), MPI_CHAR, 0, communicator_) !=
+          MPI_SUCCESS) {
+    return fail(Code::kUnavailable, "MPI cannot exchange what the ranks know of their hosts");
+  }
+  run_id_ = run.data();
   peers_.resize(static_cast<std::size_t>(size_));
+  for (std::size_t r = 0; r < peers_.size(); ++r) {
+    peers_[r].host = all[2 * r];
+    peers_[r].pid = all[2 * r + 1];
+  }
+  return {};
+}
+
+bool MpiLink::share_host(const std::vector<Rank>& ranks) const {
+  return std::all_of(ranks.begin(), ranks.end(), [&](Rank rank) {
+    return peers_[static_cast<std::size_t>(rank.value)].host ==
+           peers_[static_cast<std::size_t>(ranks.front().value)].host;
+  });
+}
+
+std::optional<Error> MpiLink::lost_among(const std::vector<Rank>& members,
+                                         const std::vector<Rank>& missing) {
+  look_for_departures();
+  if (auto cause = lost(missing)) return cause;
+  const Seconds now = monotonic_now();
+  if (now < next_look_at_processes_) return std::nullopt;
+  next_look_at_processes_ = now + kBetweenLooksAtProcesses;
+  const int here = peers_[static_cast<std::size_t>(rank_.value)].host;
+  for (const Rank rank : members) {
+    const Peer& peer = peers_[static_cast<std::size_t>(rank.value)];
+    if (peer.host != here || peer.departed || !is_dead(peer.pid)) continue;
+    return Error{
+        Code::kUnavailable, fmt::format("rank {} (pid {}) has died", rank.value, peer.pid), {}};
+  }
+  return std::nullopt;
+}
+
+Result<void> MpiLink::expect_departures() {
   for (int r = 0; r < size_; ++r) {
     Peer& peer = peers_[static_cast<std::size_t>(r)];
     if (Rank{r} == rank_) continue;
@@ -176,8 +234,8 @@ Result<void> MpiLink::finish(const Group& whole) {
   if (broken_) return fail(*broken_);
   Transfers sent = transfers();
   send_departures(sent, Departure{});
-  const Call call{"return", 0, "the end of the run", -1};
-  Watch watch(whole, 0, call);
+  const Call call{"return", 0, "the end of the run", -1, 0};
+  Watch watch(whole, call);
   QD_RETURN_IF_ERROR(wait(sent, watch));
   // The others' departures are the barrier before MPI_Finalize, which would wait without a
   // deadline.

@@ -62,12 +62,24 @@ class MpiLink {
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] Rank local_rank() const { return local_rank_; }
   [[nodiscard]] int ranks_on_host() const { return ranks_on_host_; }
+  /// The ranks of this host have fewer cores than they are, all that each may run on together.
+  [[nodiscard]] bool exceeds_cores() const { return exceeds_cores_; }
+  /// Whether all of them run on one host.
+  [[nodiscard]] bool share_host(const std::vector<Rank>& ranks) const;
+  /// The same on every rank, and no other run's on its hosts.
+  [[nodiscard]] const std::string& run_id() const { return run_id_; }
   [[nodiscard]] Transfers transfers() const { return Transfers(communicator_); }
 
   /// Polls until all is done. Errors: the watch's, or why an earlier wait failed.
   [[nodiscard]] Result<void> wait(Transfers& transfers, Watch& watch);
   /// Why nothing communicates any more, if so.
   [[nodiscard]] const std::optional<Error>& broken() const { return broken_; }
+  /// A wait without messages failed: nothing communicates any more.
+  void give_up(const Error& error) { broken_ = broken_.value_or(error); }
+  /// A rank that failed, one of `missing` that returned a while ago, or a process of this host
+  /// among `members` that has died.
+  [[nodiscard]] std::optional<Error> lost_among(const std::vector<Rank>& members,
+                                                const std::vector<Rank>& missing);
 
   /// `bytes` of host memory that all groups receive into, one collective at a time.
   [[nodiscard]] Result<std::byte*> staging(Bytes bytes);
@@ -90,10 +102,13 @@ class MpiLink {
     Departure departure;
     MPI_Request request = MPI_REQUEST_NULL;
     std::optional<Seconds> departed;
+    int host = 0;  ///< The lowest rank of its host.
+    int pid = 0;
   };
 
   explicit MpiLink(const WorldOptions& options) : options_(options) {}
   [[nodiscard]] Result<void> learn_world();
+  [[nodiscard]] Result<void> learn_peers(int first_of_host);
   [[nodiscard]] Result<void> expect_departures();
   void look_for_departures();
   /// A rank that failed, or one of `missing` that returned a while ago.
@@ -106,7 +121,10 @@ class MpiLink {
   int size_ = 0;
   Rank local_rank_;
   int ranks_on_host_ = 1;
-  std::vector<Peer> peers_;  ///< By world rank; this rank's own is unused.
+  bool exceeds_cores_ = false;
+  std::string run_id_;
+  std::vector<Peer> peers_;  ///< By world rank; of this rank's own only the host is used.
+  Seconds next_look_at_processes_;
   Departure own_departure_;
   std::optional<Error> broken_;
   bool unsafe_ = false;  ///< MPI may still write to memory of this process.

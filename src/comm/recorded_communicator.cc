@@ -6,13 +6,11 @@
 
 #include <utility>
 
-#include "quadrille/mesh/placement.h"
-
 namespace quadrille::internal {
 namespace {
 
 Call call_of(std::string_view operation, const CollectiveScope& scope, const TensorView& tensor) {
-  return Call{operation, tensor.bytes().count(), scope.place(), -1};
+  return Call{operation, tensor.bytes().count(), scope.place(), -1, 0};
 }
 
 Result<void> check_sum(const Call& call, const TensorView& tensor) {
@@ -24,8 +22,8 @@ Result<void> check_sum(const Call& call, const TensorView& tensor) {
 }  // namespace
 
 template <class Move>
-auto RecordedCommunicator::recorded(const Call& call, Move move) -> decltype(move()) {
-  ++sequence_;
+auto RecordedCommunicator::recorded(Call& call, Move move) -> decltype(move()) {
+  call.sequence = ++sequence_;
   FlightTable* table = group_.options->recorder;
   if (table != nullptr) {
     table->enter(group_.world_rank(),
@@ -73,47 +71,42 @@ Result<TensorView> RecordedCommunicator::bounce_view(const TensorView& tensor) {
   return bounce_.lease.view(tensor.dtype(), tensor.shape());
 }
 
+Result<void> RecordedCommunicator::move_tensor(Call call, Stream& stream, const TensorView& tensor,
+                                               TensorMove member) {
+  return recorded(call, [&]() -> Result<void> {
+    if (size() == 1) return {};
+    return reach(stream, tensor, [&](Stream& on, const TensorView& reached) {
+      return (mover_.get()->*member)(call, on, reached);
+    });
+  });
+}
+
 Result<Lease> RecordedCommunicator::lease(Pool& pool, Bytes bytes, MemoryTag tag,
                                           std::string_view what) {
-  const Call call{"lease", bytes.count(), what, -1};
-  QD_RETURN_IF_ERROR(recorded(
-      call, [&]() -> Result<void> { return size() == 1 ? Result<void>() : move_barrier(call); }));
-  return pool.lease(bytes, tag, what);
+  Call call{"lease", bytes.count(), what, -1, 0};
+  return recorded(call, [&]() -> Result<Lease> {
+    if (size() == 1) return pool.lease(bytes, tag, what);
+    return mover_->lease(call, pool, {bytes, tag, what});
+  });
 }
 
 Result<void> RecordedCommunicator::all_reduce(CollectiveScope& scope, Stream& stream,
                                               const TensorView& tensor) {
   const Call call = call_of("all_reduce", scope, tensor);
   QD_RETURN_IF_ERROR(check_sum(call, tensor));
-  return recorded(call, [&]() -> Result<void> {
-    if (size() == 1) return {};
-    return reach(stream, tensor, [&](Stream& on, const TensorView& reached) {
-      return move_all_reduce(call, on, reached);
-    });
-  });
+  return move_tensor(call, stream, tensor, &Mover::all_reduce);
 }
 
 Result<void> RecordedCommunicator::reduce_scatter(CollectiveScope& scope, Stream& stream,
                                                   const TensorView& tensor) {
   const Call call = call_of("reduce_scatter", scope, tensor);
   QD_RETURN_IF_ERROR(check_sum(call, tensor));
-  return recorded(call, [&]() -> Result<void> {
-    if (size() == 1) return {};
-    return reach(stream, tensor, [&](Stream& on, const TensorView& reached) {
-      return move_reduce_scatter(call, on, reached);
-    });
-  });
+  return move_tensor(call, stream, tensor, &Mover::reduce_scatter);
 }
 
 Result<void> RecordedCommunicator::all_gather(CollectiveScope& scope, Stream& stream,
                                               const TensorView& tensor) {
-  const Call call = call_of("all_gather", scope, tensor);
-  return recorded(call, [&]() -> Result<void> {
-    if (size() == 1) return {};
-    return reach(stream, tensor, [&](Stream& on, const TensorView& reached) {
-      return move_all_gather(call, on, reached);
-    });
-  });
+  return move_tensor(call_of("all_gather", scope, tensor), stream, tensor, &Mover::all_gather);
 }
 
 Result<void> RecordedCommunicator::broadcast(CollectiveScope& scope, Stream& stream,
@@ -124,35 +117,22 @@ Result<void> RecordedCommunicator::broadcast(CollectiveScope& scope, Stream& str
                 fmt::format("{}: no rank {} in a group of {}", describe(call), root.value, size()));
   }
   call.root = root.value;
-  return recorded(call, [&]() -> Result<void> {
-    if (size() == 1) return {};
-    return reach(stream, tensor, [&](Stream& on, const TensorView& reached) {
-      return move_broadcast(call, on, reached);
-    });
-  });
+  return move_tensor(call, stream, tensor, &Mover::broadcast);
 }
 
 Result<void> RecordedCommunicator::barrier(CollectiveScope& scope) {
-  const Call call{"barrier", 0, scope.place(), -1};
+  Call call{"barrier", 0, scope.place(), -1, 0};
   return recorded(
-      call, [&]() -> Result<void> { return size() == 1 ? Result<void>() : move_barrier(call); });
+      call, [&]() -> Result<void> { return size() == 1 ? Result<void>() : mover_->barrier(call); });
 }
 
 Result<std::vector<std::string>> RecordedCommunicator::gather_bytes(CollectiveScope& scope,
                                                                     std::string_view mine) {
-  const Call call{"gather_bytes", 0, scope.place(), -1};
+  Call call{"gather_bytes", 0, scope.place(), -1, 0};
   return recorded(call, [&]() -> Result<std::vector<std::string>> {
     if (size() == 1) return std::vector<std::string>{std::string(mine)};
-    return move_bytes(call, mine);
+    return mover_->bytes(call, mine);
   });
-}
-
-TensorView shard_of(const TensorView& tensor, int rank, int ranks) {
-  if (tensor.shape().dimensions() == 0) return tensor;
-  const std::int64_t rows = tensor.shape()[0];
-  const std::int64_t row = rows == 0 ? 0 : tensor.elements() / rows;
-  const Extent extent = shard_extent(rows, rank, ranks);
-  return tensor.flat(extent.first * row, extent.length * row);
 }
 
 }  // namespace quadrille::internal

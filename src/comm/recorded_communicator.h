@@ -2,65 +2,54 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What every backend's communicator does alike: check the request, count and record the collective
-// in the flight recorder, and refuse to go on after a failure. Backends move the data.
+// The communicator of every backend: it checks the request, counts and records the collective in
+// the flight recorder, brings tensors to where a mover can take them, and lets the mover move them.
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "comm/call.h"
 #include "comm/group.h"
-#include "comm/watch.h"
+#include "comm/mover.h"
 #include "quadrille/comm/communicator.h"
 
 namespace quadrille::internal {
 
-class RecordedCommunicator : public Communicator {
+class RecordedCommunicator final : public Communicator {
  public:
-  explicit RecordedCommunicator(Group group) : group_(std::move(group)) {}
+  /// `mover` is null for a group of one.
+  RecordedCommunicator(Group group, std::unique_ptr<Mover> mover)
+      : group_(std::move(group)), mover_(std::move(mover)) {}
 
-  [[nodiscard]] Rank rank() const final { return Rank{group_.me}; }
-  [[nodiscard]] int size() const final { return group_.size(); }
+  [[nodiscard]] Rank rank() const override { return Rank{group_.me}; }
+  [[nodiscard]] int size() const override { return group_.size(); }
   [[nodiscard]] Result<Lease> lease(Pool& pool, Bytes bytes, MemoryTag tag,
                                     std::string_view what) override;
   [[nodiscard]] Result<void> all_reduce(CollectiveScope& scope, Stream& stream,
-                                        const TensorView& tensor) final;
+                                        const TensorView& tensor) override;
   [[nodiscard]] Result<void> reduce_scatter(CollectiveScope& scope, Stream& stream,
-                                            const TensorView& tensor) final;
+                                            const TensorView& tensor) override;
   [[nodiscard]] Result<void> all_gather(CollectiveScope& scope, Stream& stream,
-                                        const TensorView& tensor) final;
+                                        const TensorView& tensor) override;
   [[nodiscard]] Result<void> broadcast(CollectiveScope& scope, Stream& stream,
-                                       const TensorView& tensor, Rank root) final;
-  [[nodiscard]] Result<void> barrier(CollectiveScope& scope) final;
+                                       const TensorView& tensor, Rank root) override;
+  [[nodiscard]] Result<void> barrier(CollectiveScope& scope) override;
   [[nodiscard]] Result<std::vector<std::string>> gather_bytes(CollectiveScope& scope,
-                                                              std::string_view mine) final;
+                                                              std::string_view mine) override;
 
   /// Host memory held to carry tensors of devices that the host cannot touch.
   [[nodiscard]] Bytes bounce_bytes() const { return bounce_.lease.bytes(); }
 
- protected:
-  // The data's way, called on groups of at least two with a call that was counted and recorded.
-  // Tensors are on the host and what the stream was doing to them is done.
-  virtual Result<void> move_barrier(const Call& call) = 0;
-  virtual Result<std::vector<std::string>> move_bytes(const Call& call, std::string_view mine) = 0;
-  virtual Result<void> move_all_reduce(const Call& call, Stream& stream,
-                                       const TensorView& tensor) = 0;
-  virtual Result<void> move_reduce_scatter(const Call& call, Stream& stream,
-                                           const TensorView& tensor) = 0;
-  virtual Result<void> move_all_gather(const Call& call, Stream& stream,
-                                       const TensorView& tensor) = 0;
-  virtual Result<void> move_broadcast(const Call& call, Stream& stream,
-                                      const TensorView& tensor) = 0;
-
-  [[nodiscard]] const Group& group() const { return group_; }
-  [[nodiscard]] std::uint64_t sequence() const { return sequence_; }
-
  private:
   template <class Move>
-  auto recorded(const Call& call, Move move) -> decltype(move());
+  auto recorded(Call& call, Move move) -> decltype(move());
+  /// Records a collective on a tensor and lets `member` of the mover move it.
+  using TensorMove = Result<void> (Mover::*)(const Call&, Stream&, const TensorView&);
+  [[nodiscard]] Result<void> move_tensor(Call call, Stream& stream, const TensorView& tensor,
+                                         TensorMove member);
 
   /// Moves the tensor in place, or a host copy of it, back and forth.
   template <class Move>
@@ -76,11 +65,9 @@ class RecordedCommunicator : public Communicator {
   };
 
   Group group_;
+  std::unique_ptr<Mover> mover_;
   std::uint64_t sequence_ = 0;
   Bounce bounce_;
 };
-
-/// Rank `rank`'s rows of the outermost dimension, flattened.
-[[nodiscard]] TensorView shard_of(const TensorView& tensor, int rank, int ranks);
 
 }  // namespace quadrille::internal

@@ -1,19 +1,21 @@
 // Copyright The Quadrille Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Ranks as threads of this process.
+// Ranks as threads of this process: the reference backend. They read each other's tensors directly.
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "comm/group.h"
 #include "comm/host_name.h"
-#include "comm/thread_communicator.h"
+#include "comm/recorded_communicator.h"
 #include "comm/thread_hub.h"
 #include "quadrille/base/check.h"
 #include "quadrille/comm/world.h"
@@ -21,6 +23,12 @@
 namespace quadrille {
 namespace internal {
 namespace {
+
+/// What one group of one rank is made of.
+struct ThreadGroup {
+  std::optional<Meeting> meeting;
+  std::unique_ptr<RecordedCommunicator> communicator;
+};
 
 class ThreadWorld final : public World {
  public:
@@ -40,9 +48,7 @@ class ThreadWorld final : public World {
   std::string_view backend() const override { return "threads"; }
   Bytes staging() const override {
     Bytes total;
-    for (const auto& [members, communicator] : communicators_) {
-      total += communicator->bounce_bytes();
-    }
+    for (const auto& [members, made] : groups_) total += made.communicator->bounce_bytes();
     return total;
   }
   Communicator& whole() override { return *whole_; }
@@ -55,18 +61,24 @@ class ThreadWorld final : public World {
 
  private:
   Communicator& communicator_of(Group group) {
-    std::unique_ptr<ThreadCommunicator>& found = communicators_[group.members];
-    if (found == nullptr) {
-      ThreadMeeting& meeting = hub_.meeting(group.members);
-      found = std::make_unique<ThreadCommunicator>(std::move(group), meeting);
+    ThreadGroup& made = groups_[group.members];
+    if (made.communicator == nullptr) {
+      std::unique_ptr<Mover> mover;
+      if (group.size() > 1) {
+        made.meeting.emplace(hub_.meeting(group.members), group, hub_);
+        mover = std::make_unique<DirectMover>(group, *made.meeting, std::make_unique<ThreadReach>(),
+                                              nullptr);
+      }
+      made.communicator =
+          std::make_unique<RecordedCommunicator>(std::move(group), std::move(mover));
     }
-    return *found;
+    return *made.communicator;
   }
 
   ThreadHub& hub_;
   Rank rank_;
   std::string host_;
-  std::map<std::vector<Rank>, std::unique_ptr<ThreadCommunicator>> communicators_;
+  std::map<std::vector<Rank>, ThreadGroup> groups_;
   Communicator* whole_ = nullptr;
 };
 

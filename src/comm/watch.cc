@@ -17,19 +17,17 @@ constexpr Seconds kBetweenLooks(0.5);
 constexpr Seconds kWarnAfter(3.0);
 constexpr std::int64_t kTurnsPerLook = 64;  // while spinning; a look costs about 30 ns
 
-/// A process of this host that will do nothing more: gone, or a zombie (the letter after the
-/// command's closing parenthesis).
+}  // namespace
+
 bool is_dead(int pid) {
   if (pid <= 0) return false;
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
   if (!std::getline(file, line)) return true;
-  const std::size_t end = line.rfind(')');
+  const std::size_t end = line.rfind(')');  // of the command; the state's letter follows
   if (end == std::string::npos || end + 2 >= line.size()) return false;
   return line[end + 2] == 'Z' || line[end + 2] == 'X';
 }
-
-}  // namespace
 
 void Backoff::turn() {
   if (turn_ < kPauses) {
@@ -85,7 +83,7 @@ std::optional<Error> Watch::definite_fault(const std::vector<Rank>& missing) con
   for (const Rank rank : missing) {
     if (table.returned(rank) || is_dead(table.process(rank))) code = Code::kUnavailable;
     for (const FlightEntry& entry : table.entries(rank)) {
-      if (entry.group != group_.id || entry.sequence != sequence_) continue;
+      if (entry.group != group_.id || entry.sequence != call_.sequence) continue;
       if (entry.operation != call_.operation.substr(0, 23) || entry.bytes != call_.bytes) {
         code = code.value_or(Code::kInvalid);
       }
@@ -109,7 +107,7 @@ void Watch::warn(Seconds waited, const std::vector<Rank>& missing) const {
 
 std::string Watch::culprit(const std::vector<Rank>& missing) const {
   if (const FlightTable* table = group_.options->recorder; table != nullptr) {
-    if (auto named = find_culprit(*table, group_.id, sequence_, group_.members)) return *named;
+    if (auto named = find_culprit(*table, group_.id, call_.sequence, group_.members)) return *named;
   }
   return describe(missing) + (missing.size() == 1 ? " has" : " have") + " not come";
 }

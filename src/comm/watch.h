@@ -42,10 +42,13 @@ class Awaited {
   [[nodiscard]] virtual std::optional<Error> lost() = 0;
 };
 
+/// A process of this host that will do nothing more: gone, or a zombie. Never for 0.
+[[nodiscard]] bool is_dead(int pid);
+
 class Watch {
  public:
-  Watch(const Group& group, std::uint64_t sequence, const Call& call)
-      : group_(group), sequence_(sequence), call_(call), backoff_(group.always_yield) {}
+  Watch(const Group& group, const Call& call)
+      : group_(group), call_(call), backoff_(group.always_yield) {}
 
   /// One turn of a wait that is not over. Errors end it: kAborted, kUnavailable, kInvalid,
   /// kTimeout.
@@ -60,7 +63,6 @@ class Watch {
   [[nodiscard]] std::string waiting() const;
 
   const Group& group_;
-  std::uint64_t sequence_;
   Call call_;
   Backoff backoff_;
   std::int64_t turns_ = 0;

@@ -100,10 +100,13 @@ Result<void> run_rank(RankProcess& process, World& world) {
 
 Result<void> run_ranks(RankProcess& process) {
   const ChannelSignal stop(*process.bootstrap.control);
-  const WorldOptions options{.timeout = process.bootstrap.plan.job.communication.timeout,
-                             .recorder = &process.flights,
-                             .stop = &stop,
-                             .log = &process.log};
+  const WorldOptions options{
+      .timeout = process.bootstrap.plan.job.communication.timeout,
+      .recorder = &process.flights,
+      .stop = &stop,
+      .log = &process.log,
+      .shared_memory = process.bootstrap.plan.job.communication.shared_memory,
+      .run_id = process.bootstrap.run_id};
   const RankBody rank = [&process](World& world) { return run_rank(process, world); };
   if (process.bootstrap.backend != "mpi") {
     return run_threads(process.bootstrap.plan.ranks(), options, rank);

@@ -55,10 +55,25 @@ class Cases {
     auto device = make_device();
     auto stream = device->make_stream();
     QD_ASSIGN_OR_RETURN(auto pool, Pool::create({device.get(), Bytes(0), "test"}));
-    QD_ASSIGN_OR_RETURN(const Lease lease,
-                        group_.lease(*pool, Bytes(elements * 4), MemoryTag::kGradient, "tensor"));
     stream_ = stream.get();
-    tensor_ = lease.view(DType::kF32, Shape{elements});
+    const Bytes bytes((elements + kMostShift) * 4);
+    QD_ASSIGN_OR_RETURN(const Lease leased,
+                        group_.lease(*pool, bytes, MemoryTag::kGradient, "tensor"));
+    QD_ASSIGN_OR_RETURN(const Lease own, pool->lease(bytes, MemoryTag::kGradient, "tensor"));
+    const Bytes shift(4 * (group_.rank().value * 3 % kMostShift));
+    for (const TensorView& tensor : {leased.view(DType::kF32, Shape{elements}),
+                                     leased.view_at(shift, DType::kF32, Shape{elements}),
+                                     own.view_at(shift, DType::kF32, Shape{elements})}) {
+      tensor_ = tensor;
+      QD_RETURN_IF_ERROR(run_all());
+    }
+    return {};
+  }
+
+ private:
+  static constexpr std::int64_t kMostShift = 16;
+
+  Result<void> run_all() {
     QD_RETURN_IF_ERROR(all_reduce());
     QD_RETURN_IF_ERROR(reduce_scatter());
     QD_RETURN_IF_ERROR(all_gather());
@@ -66,7 +81,6 @@ class Cases {
     return {};
   }
 
- private:
   void fill() {
     std::vector<float> values;
     for (std::int64_t i = 0; i < elements_; ++i) values.push_back(value_of(world_.rank(), i));

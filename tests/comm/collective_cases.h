@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// One table of collectives and sizes for every backend. A case fills each rank's tensor with values
-// that any rank can compute, runs the collective and compares bits with a serial sum in rank order.
+// One table of collectives, sizes and places of memory for every backend. A case fills each rank's
+// tensor with values that any rank can compute, runs the collective and compares bits with a serial
+// sum in rank order.
 
 #include <cstdint>
 #include <functional>
@@ -21,8 +22,9 @@ namespace quadrille::testing {
 
 using DeviceMaker = std::function<std::unique_ptr<Device>()>;
 
-/// Runs every collective at every size on `group`; the world's rank seeds the values. Errors:
-/// kCorrupt naming the first wrong element, or what a collective failed with.
+/// Runs every collective at every size on `group`, in memory that the group leased, at an offset
+/// that differs between ranks there, and in memory of the rank's own; the world's rank seeds the
+/// values. Errors: kCorrupt naming the first wrong element, or what a collective failed with.
 [[nodiscard]] Result<void> check_collectives(World& world, Communicator& group,
                                              const std::vector<Rank>& members,
                                              const DeviceMaker& make_device = make_host_device);

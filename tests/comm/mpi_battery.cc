@@ -18,6 +18,8 @@
 #include <thread>
 
 #include "comm/collective_cases.h"
+#include "comm/mpi_reference.h"
+#include "quadrille/base/shared_memory.h"
 #include "quadrille/comm/world.h"
 #include "quadrille/device/device.h"
 #include "quadrille/memory/pool.h"
@@ -32,20 +34,21 @@ struct Environment {
   WorldOptions options;
 };
 
-/// One flight table per job: all ranks are children of one mpiexec.
+/// One per job: all ranks are children of one mpiexec.
+std::string run_id() { return fmt::format("mpi-battery-{}", getppid()); }
+
 Result<FlightTable> share_table() {
-  const std::string run_id = fmt::format("mpi-battery-{}", getppid());
   const char* rank = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
   const char* size = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
   if (rank == nullptr || size == nullptr || std::string_view(rank) == "0") {
-    return FlightTable::create(run_id, size == nullptr ? 1 : std::atoi(size));
+    return FlightTable::create(run_id(), size == nullptr ? 1 : std::atoi(size));
   }
   for (int attempt = 0; attempt < 500; ++attempt) {
-    auto table = FlightTable::open(run_id);
+    auto table = FlightTable::open(run_id());
     if (table) return table;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  return FlightTable::open(run_id);
+  return FlightTable::open(run_id());
 }
 
 void sleep_seconds(double seconds) {
@@ -62,12 +65,49 @@ Result<void> reduce(World& world, std::int64_t elements) {
   return world.whole().all_reduce(scope, *stream, lease.view(DType::kF32, Shape{elements}));
 }
 
-Result<void> collectives(World& world) {
+Result<void> reduce_for_ever(World& world) {
+  auto device = make_host_device();
+  auto stream = device->make_stream();
+  QD_ASSIGN_OR_RETURN(auto pool, Pool::create({device.get(), Bytes(0), "test"}));
+  QD_ASSIGN_OR_RETURN(const Lease lease,
+                      world.whole().lease(*pool, 4_MiB, MemoryTag::kGradient, "tensor"));
+  CollectiveScope scope = world.whole().open("bucket 3");
+  const TensorView tensor = lease.view(DType::kF32, Shape{1 << 20});
+  while (true) QD_RETURN_IF_ERROR(world.whole().all_reduce(scope, *stream, tensor));
+}
+
+/// Leases that come and go leave no names behind, and one that cannot be had fails on every rank
+/// and says what would help.
+Result<void> leases(World& world, const WorldOptions& options) {
+  auto device = make_host_device();
+  auto pool = Pool::create({device.get(), Bytes(0), "test"}).value();
+  for (int i = 0; i < 3; ++i) {
+    QD_ASSIGN_OR_RETURN(const Lease lease,
+                        world.whole().lease(*pool, 3_MiB, MemoryTag::kGradient, "buckets"));
+  }
+  CollectiveScope scope = world.whole().open("leases");
+  QD_RETURN_IF_ERROR(world.whole().barrier(scope));
+  const auto left = list_shared_memory("quadrille-" + options.run_id + "-");
+  if (!left.empty()) return fail(Code::kCorrupt, left.front() + " is left behind");
+  if (!options.shared_memory || world.size() == 1) return {};
+  const auto huge = world.whole().lease(*pool, Bytes(std::int64_t{1} << 44), MemoryTag::kGradient,
+                                        "huge buckets");
+  if (!huge && huge.error().code == Code::kExhausted &&
+      huge.error().message.find("huge buckets") != std::string::npos &&
+      huge.error().message.find("communication.shared_memory") != std::string::npos) {
+    return {};
+  }
+  return fail(Code::kCorrupt, huge ? "16 TiB were leased" : huge.error().message);
+}
+
+Result<void> collectives(World& world, const WorldOptions& options) {
   std::vector<Rank> everyone;
   for (int r = 0; r < world.size(); ++r) everyone.push_back(Rank{r});
   QD_RETURN_IF_ERROR(check_collectives(world, world.whole(), everyone));
   QD_RETURN_IF_ERROR(check_control(world));
   QD_RETURN_IF_ERROR(check_groups(world));
+  QD_RETURN_IF_ERROR(check_against_mpi(world));
+  QD_RETURN_IF_ERROR(leases(world, options));
   if (world.ranks_on_host() == world.size() && world.local_rank() == world.rank()) return {};
   return fail(Code::kCorrupt, "all ranks are on this host");
 }
@@ -117,6 +157,17 @@ std::vector<Case> faults() {
          return reduce(world, 100);
        },
        Code::kUnavailable, "has died", odd},
+      {"kill_inside",
+       [=](World& world) {
+         std::thread killer([&world, is_odd] {
+           if (!is_odd(world)) return;
+           sleep_seconds(0.3);
+           kill(getpid(), SIGKILL);
+         });
+         killer.detach();
+         return reduce_for_ever(world);
+       },
+       Code::kUnavailable, "rank 1", odd},
       {"stop",
        [=](World& world) {
          if (is_odd(world)) kill(getpid(), SIGSTOP);
@@ -184,9 +235,12 @@ int run(const std::string& name) {
   environment.table = std::move(*table);
   environment.options.recorder = &*environment.table;
   environment.options.timeout = Seconds(30);
-  if (name == "collectives" || name == "small_messages") {
+  environment.options.run_id = run_id();
+  if (name == "collectives" || name == "messages" || name == "small_messages") {
+    environment.options.shared_memory = name == "collectives";
     if (name == "small_messages") environment.options.message = Bytes(4096);
-    const auto result = run_mpi(environment.options, collectives);
+    const auto result = run_mpi(
+        environment.options, [&](World& world) { return collectives(world, environment.options); });
     environment.table->remove();
     if (!result) std::fprintf(stderr, "%s\n", result.error().to_text().c_str());
     return result ? 0 : 1;

@@ -4,9 +4,11 @@ target_link_libraries(comm_test PRIVATE fmt::fmt)
 # The same cases as MPI processes. A fault ends with mpiexec reporting a failed job, so those tests
 # look for what the surviving ranks print.
 if(MPI_C_FOUND)
-  add_executable(comm_mpi_battery ${folder}/mpi_battery.cc ${folder}/collective_cases.cc)
+  add_executable(comm_mpi_battery ${folder}/mpi_battery.cc ${folder}/mpi_reference.cc
+    ${folder}/collective_cases.cc)
   target_include_directories(comm_mpi_battery PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(comm_mpi_battery PRIVATE quadrille_comm fmt::fmt quadrille_flags)
+  target_link_libraries(comm_mpi_battery PRIVATE quadrille_comm MPI::MPI_C fmt::fmt quadrille_flags)
+  target_compile_definitions(comm_mpi_battery PRIVATE OMPI_SKIP_MPICXX)
 
   # mpiexec kills the others so long after the first death; 0 saves the time where nobody need see it.
   set(seconds_to_live 0)
@@ -19,12 +21,15 @@ if(MPI_C_FOUND)
       LABELS mpi TIMEOUT 60 PROCESSORS 2 ENVIRONMENT
       "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_mpi_yield_when_idle=1;OMP_NUM_THREADS=1;OPENBLAS_NUM_THREADS=1")
   endfunction()
-  foreach(ranks 1 2 3 4)
+  foreach(ranks RANGE 1 6)
     quadrille_add_mpi_case(collectives ${ranks})
   endforeach()
+  foreach(ranks 2 4)
+    quadrille_add_mpi_case(messages ${ranks})
+  endforeach()
   quadrille_add_mpi_case(small_messages 3)
-  foreach(fault early operation count failure late kill stop)
-    if(fault STREQUAL "kill")
+  foreach(fault early operation count failure late kill kill_inside stop)
+    if(fault MATCHES "^kill")
       set(seconds_to_live 3)
     else()
       set(seconds_to_live 0)

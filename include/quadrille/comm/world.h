@@ -54,6 +54,10 @@ struct WorldOptions {
   const StopSignal* stop = nullptr;  ///< Outlives the world; null never stops.
   Logger* log = nullptr;             ///< Outlives the world; null logs nothing.
   Bytes message = Bytes(1 << 20);    ///< Largest message between processes; more is cut.
+  /// Processes of one host reduce in memory that all of them map; false sends messages.
+  bool shared_memory = true;
+  /// Names that memory, for those who clear up after a crash; empty: one is made up.
+  std::string run_id;
 };
 
 class World {
