@@ -11,3 +11,18 @@ if(QUADRILLE_MATMUL STREQUAL "onednn")
   gtest_discover_tests(kernels_openblas_test TEST_PREFIX openblas. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
     PROPERTIES LABELS unit TIMEOUT 300)
 endif()
+
+# Kernels may not take more instructions than they did. Sanitizers and unoptimised code are not compared.
+if(NOT QUADRILLE_SANITIZE AND CMAKE_BUILD_TYPE STREQUAL "Release")
+  add_executable(kernel_instructions ${folder}/instruction_counts.cc)
+  target_include_directories(kernel_instructions PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(kernel_instructions PRIVATE quadrille_kernels hwy::hwy quadrille_flags)
+  find_package(Python3 COMPONENTS Interpreter)
+  set(compare ${Python3_EXECUTABLE} ${folder}/check_instruction_counts.py $<TARGET_FILE:kernel_instructions>
+    ${folder}/instruction_counts.txt --compiler "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
+  if(Python3_FOUND)
+    add_test(NAME kernels.InstructionCounts COMMAND ${compare})
+    set_tests_properties(kernels.InstructionCounts PROPERTIES LABELS unit TIMEOUT 300 SKIP_RETURN_CODE 77)
+    add_custom_target(rewrite_instruction_counts COMMAND ${compare} --rewrite DEPENDS kernel_instructions VERBATIM)
+  endif()
+endif()

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/tiny_run.h"
 
+#include <omp.h>
+
 #include <stdlib.h>  // mkdtemp
 
 #include <array>
@@ -77,6 +79,7 @@ Result<TrainingOutcome> run_tiny(const JobSpec& job, const TinyRunOptions& optio
   const RankBody body = [&](World& world) -> Result<void> {
     QD_ASSIGN_OR_RETURN(const HostTopology host, read_host_topology());
     QD_RETURN_IF_ERROR(bind_this_thread(share_of_host(host, world.rank(), world.size())));
+    if (options.threads > 0) omp_set_num_threads(options.threads);
     const std::unique_ptr<Device> device =
         options.guarded ? ::quadrille::testing::make_guarded_device() : make_host_device();
     QD_ASSIGN_OR_RETURN(const TrainingOutcome mine,

@@ -40,6 +40,7 @@ struct TinyRunOptions {
   ResumePolicy resume = ResumePolicy::kNever;
   const StopSignal* stop = nullptr;
   bool guarded = false;  ///< On the device whose memory the host cannot touch.
+  int threads = 0;       ///< Of each rank's pool, on the cores that it has; 0: one a core.
 };
 
 /// Plans the job and trains it on threads; the outcome of rank 0.
