@@ -22,6 +22,15 @@ struct Subject {
   std::int64_t samples = 0;
 };
 
+/// Files that the caller named are no key of a job.
+Error of_files(Error error) {
+  if (!error.diagnostics.empty()) error.message = "the data to evaluate cannot be used";
+  for (Diagnostic& diagnostic : error.diagnostics) {
+    if (diagnostic.path.starts_with("data.train")) diagnostic.path.clear();
+  }
+  return error;
+}
+
 Result<Subject> open_subject(const InferenceModel& model, const std::vector<std::string>& files) {
   JobSpec job = model.job;
   Subject subject;
@@ -33,7 +42,9 @@ Result<Subject> open_subject(const InferenceModel& model, const std::vector<std:
     job.data.validation_fraction = 0;
     job.training.global_batch = 1;  // a file may be shorter than a training step
   }
-  QD_ASSIGN_OR_RETURN(subject.corpus, Corpus::open(job));
+  auto corpus = Corpus::open(job);
+  if (!corpus) return tl::unexpected(files.empty() ? corpus.error() : of_files(corpus.error()));
+  subject.corpus = std::move(*corpus);
   subject.samples =
       files.empty() ? subject.corpus->validation().samples : subject.corpus->train().samples;
   if (subject.samples == 0) {

@@ -22,6 +22,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::ModelHarness;
+using ::testing::Not;
 using testing::ReferenceBatch;
 using testing::ReferenceTransformer;
 
@@ -308,6 +309,7 @@ TEST_F(Loaded, NamesTheFileThatDoesNotExist) {
   const auto found = model->evaluate({(folder_ / "absent.txt").string()});
   ASSERT_FALSE(found.has_value());
   EXPECT_THAT(found.error().to_text(), HasSubstr("absent.txt"));
+  EXPECT_THAT(found.error().to_text(), Not(HasSubstr("data.train")));  // nobody named a key
 }
 
 }  // namespace
