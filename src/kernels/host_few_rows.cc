@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/host_few_rows.h"
 
-#include <hwy/cache_control.h>
 #include <omp.h>
 
 #include <algorithm>
@@ -57,7 +56,7 @@ HWY_INLINE void sums_of(const FewRows& p, const Weight* weights, std::int64_t ro
     for (std::size_t o = 0; o < kOutputs; ++o) {
       const Weight* place = w + static_cast<std::int64_t>(o) * p.k + i;
       factors[o] = load_weights(d, place);
-      hwy::Prefetch(place + ahead);
+      __builtin_prefetch(place + ahead, 0, 2);  // to the second level, whose misses are more
     }
 #pragma GCC unroll 16
     for (std::size_t r = 0; r < kRows; ++r) {

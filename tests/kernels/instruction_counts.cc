@@ -1,13 +1,13 @@
 // Copyright The Quadrille Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Runs each kernel once on fixed inputs, in one thread and at the AVX2 target, from a function of
-// its own: check_instruction_counts.py counts their instructions. Products of the library behind
-// matmul are not among them.
+// Runs each kernel once on fixed inputs, in one thread and at the AVX2 target, and tells valgrind
+// where it begins and ends: check_instruction_counts.py counts their instructions. Products of the
+// library behind matmul are not among them.
 
 #include <hwy/targets.h>
+#include <valgrind/callgrind.h>
 
-#include <cstdio>
 #include <functional>
 #include <map>
 #include <memory>
@@ -240,12 +240,6 @@ void add_projections(Cases& cases) {
 
 }  // namespace
 
-/// What the counter looks for: case N is the N-th call of it.
-[[gnu::noinline]] void counted_case(const Case& run, Memory& memory) {
-  run(memory);
-  asm volatile("" ::: "memory");  // nothing may be moved past the case's end
-}
-
 }  // namespace quadrille::test
 
 int main() {
@@ -262,8 +256,9 @@ int main() {
   quadrille::kernels::fill(memory.stream(), memory.rows("zero"), 0);
   for (const auto& [name, run] : cases) {
     run(memory);  // memory, and what is made on first use
-    std::printf("%s\n", name.c_str());
-    counted_case(run, memory);
+    CALLGRIND_ZERO_STATS;
+    run(memory);
+    CALLGRIND_DUMP_STATS_AT(name.c_str());
   }
   return 0;
 }

@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <span>
 
+#include "kernels/bfloat16.h"
 #include "model/model_harness.h"
 
 namespace quadrille {
@@ -51,14 +53,17 @@ class DecoderOf2 : public ::testing::TestWithParam<ModelSpec> {
 
   /// Against the float64 reference's logits at `position` of both sequences.
   void expect_logits_at(std::int64_t position, const std::vector<float>& logits) {
-    const auto vocab = static_cast<std::size_t>(spec_.vocab);
-    ASSERT_EQ(logits.size(), 2 * vocab);
+    ASSERT_EQ(logits.size(), static_cast<std::size_t>(2 * spec_.vocab));
+    const auto half = logits.begin() + spec_.vocab;
+    expect_row_at(position, 0, {logits.begin(), half});
+    expect_row_at(position, 1, {half, logits.end()});
+  }
+  void expect_row_at(std::int64_t position, std::size_t row, const std::vector<float>& logits) {
     ReferenceTransformer reference(spec_, harness_.values());
-    for (std::size_t row = 0; row < 2; ++row) {
-      const auto expected = reference.logits(batch_, row)[static_cast<std::size_t>(position)];
-      for (std::size_t v = 0; v < vocab; ++v) {
-        EXPECT_NEAR(logits[row * vocab + v], expected[v].value(), 1e-4) << position << ", " << v;
-      }
+    const auto expected = reference.logits(batch_, row)[static_cast<std::size_t>(position)];
+    ASSERT_EQ(logits.size(), expected.size());
+    for (std::size_t v = 0; v < logits.size(); ++v) {
+      EXPECT_NEAR(logits[v], expected[v].value(), 1e-4) << position << ", " << v;
     }
   }
 
@@ -111,6 +116,74 @@ TEST_P(DecoderOf2, LeasesOnceAndTagsTheCache) {
   // Keys and values: 2 * layers caches of [2, 5, K*D] floats, each padded to 64 bytes.
   const std::int64_t cache = (2 * 5 * spec_.kv_columns() * 4 + 63) / 64 * 64;
   EXPECT_EQ(harness_.pool().leased(MemoryTag::kKvCache), Bytes(2 * spec_.layers * cache));
+}
+
+TEST_P(DecoderOf2, SequencesOfDifferentLengthsGiveTheBitsThatEachGivesAlone) {
+  const auto together = decoder();
+  const auto logits_of = [&](const Result<TensorView>& logits) {
+    return read_all<float>(harness_.stream(), logits.value()).value();
+  };
+  const auto row = [&](std::size_t sequence, std::int64_t count) {
+    return std::span(batch_.tokens[sequence]).first(static_cast<std::size_t>(count));
+  };
+  ASSERT_TRUE(together->prompt(0, row(0, 5)));
+  ASSERT_TRUE(together->prompt(1, row(1, 2)));
+  EXPECT_EQ(together->past(0), 5);
+  EXPECT_EQ(together->past(1), 2);
+  // In any order, and not all of them.
+  const std::vector<NextToken> both{{1, batch_.tokens[1][2]}, {0, batch_.tokens[0][5]}};
+  std::vector<float> found = logits_of(together->step(both));
+  const std::vector<float> last = logits_of(together->step({&both[1], 1}));
+  found.insert(found.end(), last.begin(), last.end());
+  std::vector<float> expected;
+  const auto alone = decoder();
+  const auto append = [&](const std::vector<float>& logits) {
+    expected.insert(expected.end(), logits.begin(), logits.end());
+  };
+  ASSERT_TRUE(alone->prompt(1, row(1, 2)));
+  append(logits_of(alone->step({&both[0], 1})));
+  alone->clear(1);
+  ASSERT_TRUE(alone->prompt(0, row(0, 5)));
+  append(logits_of(alone->step({&both[1], 1})));
+  append(logits_of(alone->step({&both[1], 1})));
+  EXPECT_EQ(found, expected);
+}
+
+TEST_P(DecoderOf2, ACopiedSequenceGoesOnAsItsSourceWould) {
+  const auto copied = decoder();
+  const auto& row = batch_.tokens[0];
+  ASSERT_TRUE(copied->prompt(0, std::span(row).first(4)));
+  ASSERT_TRUE(copied->prompt(1, std::span(batch_.tokens[1]).first(6)));  // to be overwritten
+  copied->copy_sequence(0, 1);
+  EXPECT_EQ(copied->past(1), 4);
+  const std::vector<NextToken> both{{0, row[4]}, {1, row[4]}};
+  const auto logits = read_all<float>(harness_.stream(), copied->step(both).value()).value();
+  const auto half = logits.begin() + spec_.vocab;
+  EXPECT_TRUE(std::equal(logits.begin(), half, half));
+  expect_row_at(4, 0, {logits.begin(), half});
+}
+
+/// Where rounding the weights changes nothing, the bf16 copies give the same bits.
+TEST_P(DecoderOf2, Bf16WeightsAreTheRoundedWeights) {
+  for (const Parameter& parameter : harness_.model().parameters()) {
+    auto values = read_all<float>(harness_.stream(), parameter.value).value();
+    for (float& value : values) value = test::nearest_bf16(value);
+    write_all<float>(harness_.stream(), parameter.value, values);
+  }
+  const auto expected = decoder()->feed(tokens(0, 6)).value();
+  const DecoderWeights weights =
+      DecoderWeights::create(harness_.model(), Precision::kBf16, harness_.stream(), harness_.pool())
+          .value();
+  const auto rounded =
+      Decoder::create(
+          harness_.model(),
+          {.stream = &harness_.stream(), .pool = &harness_.pool(), .weights = &weights, .batch = 2})
+          .value();
+  EXPECT_EQ(rounded->feed(tokens(0, 6)).value(), expected);
+  const auto other =
+      DecoderWeights::create(harness_.model(), Precision::kFp32, harness_.stream(), harness_.pool())
+          .value();
+  EXPECT_LT(weights.bytes(), other.bytes());
 }
 
 TEST_P(DecoderOf2, RefusesWhatDoesNotFitAndKeepsItsState) {
