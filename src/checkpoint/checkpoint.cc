@@ -13,7 +13,7 @@
 #include "checkpoint/folders.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/part_checker.h"
-#include "checkpoint/plain_file.h"
+#include "checkpoint/part_reader.h"
 #include "quadrille/base/check.h"
 #include "quadrille/base/file.h"
 #include "quadrille/base/text.h"
@@ -23,6 +23,7 @@ namespace quadrille {
 namespace {
 
 using internal::damaged;
+using internal::PartToRead;
 using ShardMap = std::unordered_map<std::string, SafetensorsFile>;
 
 std::string form(StoredType dtype, const Shape& shape) {
@@ -89,6 +90,29 @@ Result<void> check_step(const std::string& path, const Manifest& manifest) {
   return {};
 }
 
+/// Of the flattened tensor, what this rank has.
+Extent extent_of(const CheckpointTensor& tensor) {
+  return {tensor.part ? tensor.part->first : 0, tensor.view.elements()};
+}
+
+/// Of bytes that begin at `offset` of the tensor, those that this rank has: a part is read whole.
+void upload_wanted(Stream& stream, const CheckpointTensor& tensor, std::int64_t offset,
+                   std::span<const std::byte> bytes) {
+  const std::int64_t size = element_bytes(tensor.view.dtype());
+  const Extent extent = extent_of(tensor);
+  const std::int64_t first = extent.first * size;
+  const std::int64_t begin = std::max(offset, first);
+  const std::int64_t end =
+      std::min(offset + static_cast<std::int64_t>(bytes.size()), first + extent.length * size);
+  if (begin >= end) return;
+  // As bytes, because a piece may end inside an element.
+  const TensorView target(tensor.view.device(), tensor.view.address(), DType::kU8,
+                          {extent.length * size});
+  stream.upload(bytes.subspan(static_cast<std::size_t>(begin - offset),
+                              static_cast<std::size_t>(end - begin)),
+                target.flat(begin - first, end - begin));
+}
+
 std::string without_slashes(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
@@ -106,14 +130,10 @@ struct Checkpoint::State {
   /// Reads bytes [offset, offset + out.size()), across parts.
   [[nodiscard]] Result<void> read(const ManifestTensor& tensor, std::int64_t offset,
                                   std::span<std::byte> out) const;
-  /// Reads the parts that `extent` touches in pieces, checks them in full, and hands the bytes to
-  /// `take(offset in the tensor, bytes)`.
-  template <class Take>
-  Result<void> read_parts(const ManifestTensor& tensor, Extent extent, Take take) const;
-  template <class Take>
-  Result<void> read_all(const ManifestTensor& tensor, Take take) const {
-    return read_parts(tensor, {0, tensor.shape.elements()}, take);
-  }
+  /// The parts that `extent` touches, in full.
+  void add_parts(const ManifestTensor& tensor, Extent extent, std::size_t wanted,
+                 std::vector<PartToRead>& parts) const;
+  [[nodiscard]] Result<void> load(std::span<const CheckpointTensor> wanted, Stream& stream) const;
 };
 
 Result<const ManifestTensor*> Checkpoint::State::find(const std::string& name) const {
@@ -142,27 +162,37 @@ Result<void> Checkpoint::State::read(const ManifestTensor& tensor, std::int64_t 
   return {};
 }
 
-template <class Take>
-Result<void> Checkpoint::State::read_parts(const ManifestTensor& tensor, Extent extent,
-                                           Take take) const {
+void Checkpoint::State::add_parts(const ManifestTensor& tensor, Extent extent, std::size_t wanted,
+                                  std::vector<PartToRead>& parts) const {
   const internal::PartRange range = internal::parts_of(tensor, extent);
-  if (range.first == range.end) return {};
-  const std::int64_t size = element_bytes(tensor.dtype);
-  const Extent last = tensor.parts[range.end - 1].extent;
-  const std::int64_t end = (last.first + last.length) * size;
-  std::int64_t done = tensor.parts[range.first].extent.first * size;
-  internal::PartChecker checker(tensor, path, range.first);
-  std::vector<std::byte> piece(
-      static_cast<std::size_t>(std::min<std::int64_t>(end - done, internal::kPieceBytes)));
-  while (done < end) {
-    const auto count = std::min(piece.size(), static_cast<std::size_t>(end - done));
-    const auto bytes = std::span(piece).first(count);
-    QD_RETURN_IF_ERROR(read(tensor, done, bytes));
-    QD_RETURN_IF_ERROR(checker.add(bytes));
-    take(done, std::span<const std::byte>(bytes));
-    done += static_cast<std::int64_t>(count);
+  for (std::size_t i = range.first; i < range.end; ++i) {
+    const ManifestPart& part = tensor.parts[i];
+    const SafetensorsFile& file = shards.at(part.shard);
+    const SafetensorsTensor* place = file.find(internal::name_in_shard(tensor, part));
+    QD_CHECK(place != nullptr);
+    parts.push_back({&tensor, &part, file.place_of(*place), wanted});
   }
-  return {};
+}
+
+Result<void> Checkpoint::State::load(std::span<const CheckpointTensor> wanted,
+                                     Stream& stream) const {
+  std::vector<PartToRead> parts;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    QD_ASSIGN_OR_RETURN(const ManifestTensor* tensor, find(wanted[i].name));
+    if (tensor->dtype != wanted[i].view.dtype() || tensor->shape != wanted[i].shape()) {
+      return fail(Code::kInvalid,
+                  fmt::format("tensor \"{}\" of \"{}\" is {}, but {} is needed", wanted[i].name,
+                              path, form(stored_type(tensor->dtype), tensor->shape),
+                              form(stored_type(wanted[i].view.dtype()), wanted[i].shape())));
+    }
+    if (!wanted[i].view.empty()) add_parts(*tensor, extent_of(wanted[i]), i, parts);
+  }
+  const auto take = [&](const PartToRead& part, std::int64_t offset,
+                        std::span<const std::byte> bytes) {
+    upload_wanted(stream, wanted[part.wanted], offset, bytes);
+  };
+  QD_RETURN_IF_ERROR(internal::read_parts(std::move(parts), path, take));
+  return stream.synchronize();
 }
 
 Result<Checkpoint> Checkpoint::open(const std::string& path) {
@@ -200,11 +230,15 @@ Result<void> Checkpoint::read(const ManifestTensor& tensor, Bytes offset,
 
 Result<void> Checkpoint::read_checked(const ManifestTensor& tensor,
                                       std::span<std::byte> out) const {
-  QD_CHECK(static_cast<std::int64_t>(out.size()) ==
-           tensor.shape.elements() * element_bytes(tensor.dtype));
-  return state_->read_all(tensor, [&](std::int64_t offset, std::span<const std::byte> bytes) {
-    std::copy(bytes.begin(), bytes.end(), out.begin() + offset);
-  });
+  const std::int64_t elements = tensor.shape.elements();
+  QD_CHECK(static_cast<std::int64_t>(out.size()) == elements * element_bytes(tensor.dtype));
+  std::vector<PartToRead> parts;
+  state_->add_parts(tensor, {0, elements}, 0, parts);
+  return internal::read_parts(
+      std::move(parts), state_->path,
+      [out](const PartToRead&, std::int64_t offset, std::span<const std::byte> bytes) {
+        std::copy(bytes.begin(), bytes.end(), out.begin() + offset);
+      });
 }
 
 Result<void> Checkpoint::load(const std::string& name, Stream& stream,
@@ -212,38 +246,20 @@ Result<void> Checkpoint::load(const std::string& name, Stream& stream,
   return load({name, target}, stream);
 }
 
-Result<void> Checkpoint::load(const CheckpointTensor& wanted, Stream& stream) const {
-  QD_ASSIGN_OR_RETURN(const ManifestTensor* tensor, state_->find(wanted.name));
-  const TensorView& target = wanted.view;
-  if (tensor->dtype != target.dtype() || tensor->shape != wanted.shape()) {
-    return fail(Code::kInvalid,
-                fmt::format("tensor \"{}\" of \"{}\" is {}, but {} is needed", wanted.name,
-                            state_->path, form(stored_type(tensor->dtype), tensor->shape),
-                            form(stored_type(target.dtype()), wanted.shape())));
-  }
-  if (target.empty()) return {};
-  const Extent extent{wanted.part ? wanted.part->first : 0, target.elements()};
-  const std::int64_t size = element_bytes(tensor->dtype);
-  const auto take = [&](std::int64_t offset, std::span<const std::byte> bytes) {
-    // Only what is wanted of a part that is read whole.
-    const std::int64_t piece = offset / size;
-    const std::int64_t begin = std::max(piece, extent.first);
-    const std::int64_t end = std::min(piece + static_cast<std::int64_t>(bytes.size()) / size,
-                                      extent.first + extent.length);
-    if (begin >= end) return;
-    stream.upload(bytes.subspan(static_cast<std::size_t>((begin - piece) * size),
-                                static_cast<std::size_t>((end - begin) * size)),
-                  target.flat(begin - extent.first, end - begin));
-  };
-  QD_RETURN_IF_ERROR(state_->read_parts(*tensor, extent, take));
-  return stream.synchronize();
+Result<void> Checkpoint::load(const CheckpointTensor& tensor, Stream& stream) const {
+  return state_->load({&tensor, 1}, stream);
+}
+
+Result<void> Checkpoint::load(std::span<const CheckpointTensor> tensors, Stream& stream) const {
+  return state_->load(tensors, stream);
 }
 
 Result<void> Checkpoint::verify() const {
+  std::vector<PartToRead> parts;
   for (const ManifestTensor& tensor : state_->manifest.tensors) {
-    QD_RETURN_IF_ERROR(state_->read_all(tensor, [](auto, auto) {}));
+    state_->add_parts(tensor, {0, tensor.shape.elements()}, 0, parts);
   }
-  return {};
+  return internal::read_parts(std::move(parts), state_->path, [](auto&, auto, auto) {});
 }
 
 Result<void> load_all(const Checkpoint& checkpoint, Stream& stream,
@@ -270,10 +286,7 @@ Result<void> load_all(const Checkpoint& checkpoint, Stream& stream,
                             missing.empty() || extra.empty() ? "" : "; ",
                             extra.empty() ? "" : "it also has ", join(extra, ", ")));
   }
-  for (const CheckpointTensor& tensor : tensors) {
-    QD_RETURN_IF_ERROR(checkpoint.load(tensor, stream));
-  }
-  return {};
+  return checkpoint.load(tensors, stream);
 }
 
 }  // namespace quadrille

@@ -36,6 +36,7 @@ class ReadFile {
   [[nodiscard]] static Result<ReadFile> open(const std::string& path);
   [[nodiscard]] Bytes size() const { return size_; }
   [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] int descriptor() const { return descriptor_.get(); }
   /// Fills `out` from `offset`. Errors: kCorrupt when the file ends before.
   [[nodiscard]] Result<void> read_at(Bytes offset, std::span<std::byte> out) const;
 

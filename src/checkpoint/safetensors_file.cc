@@ -8,6 +8,7 @@
 
 #include "checkpoint/fields.h"
 #include "checkpoint/plain_file.h"
+#include "checkpoint/streamed_reader.h"
 #include "quadrille/base/check.h"
 #include "quadrille/base/hash.h"
 #include "quadrille/checkpoint/safetensors.h"
@@ -88,6 +89,10 @@ Result<void> SafetensorsFile::read(const SafetensorsTensor& tensor, Bytes offset
   QD_CHECK(offset >= Bytes(0) && offset <= tensor.bytes());
   QD_CHECK(static_cast<std::int64_t>(out.size()) <= (tensor.bytes() - offset).count());
   return state_->file.read_at(state_->data_begin + tensor.begin + offset, out);
+}
+
+internal::FileRun SafetensorsFile::place_of(const SafetensorsTensor& tensor) const {
+  return {&state_->file, state_->data_begin + tensor.begin, tensor.bytes()};
 }
 
 }  // namespace quadrille

@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a rank's writer thread does with a snapshot, from the first byte to the rename. It touches
-// neither stream nor pool, so training goes on beside it.
+// What a rank's writer thread does for one save, from the first byte to the rename. It reads the
+// tensors through a stream of its own and leaves the pool alone, so training goes on beside it
+// until the tensors are to change.
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,12 +40,17 @@ struct SavedPart {
 struct SaveTask {
   const SaverOptions* options = nullptr;
   std::span<const SafetensorsTensor> tensors;  ///< The whole ones.
+  std::span<const CheckpointTensor> sources;   ///< The same, as this rank has them.
   std::span<const SavedPart> parts;            ///< What this rank writes of them.
-  std::span<const std::byte> staging;          ///< The parts' bytes, in order.
+  Stream* stream = nullptr;                    ///< Of the writer alone.
+  std::span<std::byte> staging;                ///< What the parts' bytes pass through.
   TrainingState state;
   std::int64_t attempt = 0;
+  /// Called once no tensor is read any more: all are, or the save has failed.
+  std::function<void()> on_read;
 
   [[nodiscard]] std::string partial_path() const;
+  [[nodiscard]] Bytes share() const;  ///< Of the parts.
 };
 
 /// Writes this rank's shard. Errors leave the note or the missing folder that makes rank 0 give up.

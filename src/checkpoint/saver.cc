@@ -1,6 +1,11 @@
 // Copyright The Quadrille Authors
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <unordered_set>
@@ -47,31 +52,56 @@ std::vector<SafetensorsTensor> describe(const std::vector<CheckpointTensor>& ten
 
 struct CheckpointSaver::State {
   SaverOptions options;
-  internal::DirectoryLock lock;  ///< Rank 0's.
+  internal::DirectoryLock directory_lock;  ///< Rank 0's.
   std::vector<CheckpointTensor> tensors;
   std::vector<SafetensorsTensor> described;
   std::vector<internal::SavedPart> parts;
   internal::Staging staging;
+  std::unique_ptr<Stream> stream;  ///< The writer's.
   std::int64_t saves = 0;
   std::thread writer;
   std::atomic<bool> written = false;  ///< The writer has put its outcome into `running`.
   SaveOutcome running;
   std::vector<SaveOutcome> outcomes;
 
-  Result<void> snapshot();
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool reading = false;  ///< The writer reads tensors. Guarded by mutex.
+
+  [[nodiscard]] internal::SaveTask task_of(const TrainingState& state);
+  void start(const internal::SaveTask& task);
   void finish();
 };
 
-Result<void> CheckpointSaver::State::snapshot() {
-  auto rest = staging.bytes();
-  for (const internal::SavedPart& part : parts) {
-    const TensorView& view = tensors[part.tensor].view;
-    const auto count = static_cast<std::size_t>(view.bytes().count());
-    if (count > 0) options.stream->download(view, rest.first(count));
-    rest = rest.subspan(count);
+internal::SaveTask CheckpointSaver::State::task_of(const TrainingState& state) {
+  const auto on_read = [this] {
+    const std::lock_guard lock(mutex);
+    reading = false;
+    changed.notify_all();
+  };
+  return {.options = &options,
+          .tensors = described,
+          .sources = tensors,
+          .parts = parts,
+          .stream = stream.get(),
+          .staging = staging.bytes(),
+          .state = state,
+          .attempt = ++saves,
+          .on_read = on_read};
+}
+
+void CheckpointSaver::State::start(const internal::SaveTask& task) {
+  running.step = task.state.step;
+  written = false;
+  try {
+    writer = std::thread([this, task] {
+      running = internal::run_save(task);
+      written = true;
+    });
+  } catch (const std::system_error&) {
+    // No thread to be had: the other ranks wait for this one's shard, so it is written here.
+    outcomes.push_back(internal::run_save(task));
   }
-  QD_CHECK(rest.empty());
-  return options.stream->synchronize();
 }
 
 /// Joins the writer, if there is one.
@@ -87,7 +117,7 @@ Result<std::unique_ptr<CheckpointSaver>> CheckpointSaver::create(
   auto state = std::make_unique<State>();
   if (options.rank.value == 0) {
     QD_RETURN_IF_ERROR(make_folders(options.directory));
-    QD_ASSIGN_OR_RETURN(state->lock, internal::DirectoryLock::take(options.directory));
+    QD_ASSIGN_OR_RETURN(state->directory_lock, internal::DirectoryLock::take(options.directory));
     QD_RETURN_IF_ERROR(prepare_directory(options.directory));
   }
   state->options = options;
@@ -98,7 +128,9 @@ Result<std::unique_ptr<CheckpointSaver>> CheckpointSaver::create(
   for (const internal::SavedPart& part : state->parts) {
     own += state->tensors[part.tensor].view.bytes();
   }
-  QD_ASSIGN_OR_RETURN(state->staging, internal::Staging::create(own, options.pool));
+  QD_ASSIGN_OR_RETURN(state->staging,
+                      internal::Staging::create(internal::staging_bytes(own), options.pool));
+  state->stream = options.stream->device().make_stream();
   return std::unique_ptr<CheckpointSaver>(new CheckpointSaver(std::move(state)));
 }
 
@@ -109,26 +141,41 @@ CheckpointSaver::~CheckpointSaver() { state_->finish(); }
 Result<void> CheckpointSaver::save(const TrainingState& state) {
   QD_CHECK(state.step >= 0);
   state_->finish();
-  QD_RETURN_IF_ERROR(state_->snapshot());
-  const internal::SaveTask task{
-      &state_->options, state_->described, state_->parts, state_->staging.bytes(), state,
-      ++state_->saves};
-  if (!state_->options.asynchronous) {
-    state_->outcomes.push_back(internal::run_save(task));
-    return {};
+  // The writer reads what the operations so far have left.
+  state_->stream->wait(*state_->options.stream->record());
+  const internal::SaveTask task = state_->task_of(state);
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->reading = true;
   }
-  state_->written = false;
-  const auto work = [state = state_.get(), task] {
-    state->running = internal::run_save(task);
-    state->written = true;
-  };
-  try {
-    state_->writer = std::thread(work);
-  } catch (const std::system_error&) {
-    // No thread to be had: the other ranks wait for this one's shard, so it is written here.
+  if (state_->options.asynchronous) {
+    state_->start(task);
+  } else {
     state_->outcomes.push_back(internal::run_save(task));
   }
   return {};
+}
+
+Result<Seconds> CheckpointSaver::wait_until_read() {
+  constexpr std::chrono::milliseconds kLook{20};
+  const SaverOptions& options = state_->options;
+  std::unique_lock lock(state_->mutex);
+  if (!state_->reading) return Seconds(0);
+  const Seconds begin = monotonic_now();
+  const std::string what = fmt::format(
+      "rank {} waits until the checkpoint of step {} has read the tensors that are to "
+      "change (writing to \"{}\")",
+      options.rank.value, state_->running.step, options.directory);
+  while (!state_->changed.wait_for(lock, kLook, [this] { return !state_->reading; })) {
+    if (options.stop != nullptr && options.stop->abort_requested()) {
+      return fail(Code::kAborted, what + ": given up, the run is ending");
+    }
+    if (monotonic_now() - begin > options.timeout) {
+      return fail(Code::kTimeout,
+                  fmt::format("{}: not done after {}", what, to_text(options.timeout)));
+    }
+  }
+  return monotonic_now() - begin;
 }
 
 std::vector<SaveOutcome> CheckpointSaver::poll() {

@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
 
 #include "checkpoint/folders.h"
 #include "checkpoint/save_task.h"
+#include "checkpoint/streamed_file.h"
 #include "quadrille/base/check.h"
 #include "quadrille/base/file.h"
 #include "quadrille/base/hash.h"
@@ -17,6 +19,9 @@ namespace {
 
 /// Room for headers, notes and manifest beside the tensors' bytes.
 constexpr Bytes kOverhead = Bytes(256 << 10);
+
+/// Read, hashed and passed on at once: it stays in a core's own cache meanwhile.
+constexpr std::size_t kCachedPiece = std::size_t{256} << 10;
 
 /// Bytes of the files that are already in the folder.
 Bytes written_so_far(const std::string& folder) {
@@ -37,7 +42,7 @@ Bytes written_so_far(const std::string& folder) {
 /// what other ranks write in between can only make this check milder.
 Result<void> check_space(const SaveTask& task) {
   QD_ASSIGN_OR_RETURN(const Bytes available, free_space(task.options->directory));
-  Bytes needed = Bytes(static_cast<std::int64_t>(task.staging.size())) + kOverhead;
+  Bytes needed = task.share() + kOverhead;
   if (task.options->rank.value == 0) {
     needed = bytes_of(task.tensors) + kOverhead - written_so_far(task.partial_path());
   }
@@ -70,26 +75,45 @@ std::vector<SafetensorsTensor> header_of(const std::vector<ManifestTensor>& tens
   return header;
 }
 
+/// A tensor's bytes into the file, and their checksum.
+Result<std::string> write_tensor(Stream& stream, const TensorView& tensor, StreamedFile& file) {
+  const std::int64_t total = tensor.bytes().count();
+  // As bytes, because the room in the file may end inside an element.
+  const TensorView bytes(tensor.device(), tensor.address(), DType::kU8, {total});
+  Hasher hasher;
+  for (std::int64_t done = 0; done < total;) {
+    QD_ASSIGN_OR_RETURN(const std::span<std::byte> room, file.room());
+    const auto piece =
+        room.first(std::min({room.size(), kCachedPiece, static_cast<std::size_t>(total - done)}));
+    const auto count = static_cast<std::int64_t>(piece.size());
+    stream.download(bytes.flat(done, count), piece);
+    QD_RETURN_IF_ERROR(stream.synchronize());
+    hasher.add(piece);
+    file.filled(piece.size());
+    done += count;
+  }
+  return hash_text(hasher.digest());
+}
+
 Result<ShardNote> write_shard(const SaveTask& task) {
   QD_RETURN_IF_ERROR(make_folders(task.partial_path()));
   QD_RETURN_IF_ERROR(check_space(task));
   ShardNote note;
   note.shard.file = shard_name(task.options->rank, task.options->ranks);
   note.tensors = described(task, note.shard.file);
-  const std::vector<SafetensorsTensor> header = header_of(note.tensors);
-  auto writer = SafetensorsWriter::create(task.partial_path() + "/" + note.shard.file, header);
-  if (!writer) return fail(std::move(writer).error());
-  auto rest = task.staging;
-  for (std::size_t i = 0; i < header.size(); ++i) {
-    const auto bytes = rest.first(static_cast<std::size_t>(header[i].bytes().count()));
-    rest = rest.subspan(bytes.size());
-    QD_RETURN_IF_ERROR(writer->append(bytes));
-    note.tensors[i].parts.front().checksum = hash_text(hash64(bytes));
+  const std::string header = write_safetensors_header(header_of(note.tensors));
+  QD_ASSIGN_OR_RETURN(
+      StreamedFile file,
+      StreamedFile::create(task.partial_path() + "/" + note.shard.file, task.staging));
+  QD_RETURN_IF_ERROR(file.append(std::as_bytes(std::span(header))));
+  for (std::size_t i = 0; i < task.parts.size(); ++i) {
+    QD_ASSIGN_OR_RETURN(note.tensors[i].parts.front().checksum,
+                        write_tensor(*task.stream, task.sources[task.parts[i].tensor].view, file));
   }
-  QD_CHECK(rest.empty());
-  QD_RETURN_IF_ERROR(writer->close());
-  note.shard.bytes = writer->size();
-  note.shard.header_checksum = writer->header_checksum();
+  task.on_read();
+  QD_RETURN_IF_ERROR(file.close());
+  note.shard.bytes = Bytes(static_cast<std::int64_t>(header.size())) + task.share();
+  note.shard.header_checksum = hash_text(hash64(header));
   return note;
 }
 
@@ -143,12 +167,19 @@ std::string shard_name(Rank rank, int ranks) {
 
 std::string note_name(Rank rank) { return fmt::format("shard-{:05}.json", rank.value); }
 
+Bytes SaveTask::share() const {
+  Bytes total;
+  for (const SavedPart& part : parts) total += sources[part.tensor].view.bytes();
+  return total;
+}
+
 std::string SaveTask::partial_path() const {
   return options->directory + "/" + partial_folder_name(state.step, attempt);
 }
 
 Result<ShardNote> write_share(const SaveTask& task) {
   auto note = write_shard(task);
+  if (!note) task.on_read();
   if (note && task.options->rank.value != 0) {
     const std::string path = task.partial_path() + "/" + note_name(task.options->rank);
     if (auto written = write_file_atomically(path, write_note(*note)); !written) {

@@ -40,6 +40,7 @@ std::vector<SafetensorsTensor> one_tensor(std::int64_t elements) {
       model.fill(static_cast<std::uint64_t>(step));
       if (!(*saver)->save(sample_state(step))) break;
       if (!(*saver)->save(sample_state(step))) break;  // replaces
+      if (!(*saver)->wait_until_read()) break;
     }
   }
   _exit(1);

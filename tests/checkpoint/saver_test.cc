@@ -46,6 +46,7 @@ std::vector<SaveOutcome> save_from_ranks(const std::string& directory, int ranks
     for (const std::int64_t step : steps) {
       models[index]->fill(static_cast<std::uint64_t>(step));
       EXPECT_TRUE(savers[index]->save(sample_state(step)).has_value());
+      EXPECT_TRUE(savers[index]->wait_until_read().has_value());
     }
     auto ended = savers[index]->wait();
     if (rank == 0) outcomes = std::move(ended);
@@ -81,20 +82,39 @@ TEST(Saver, WhatIsLoadedIsWhatWasSaved) {
   EXPECT_TRUE(model.holds(1));
 }
 
-TEST(Saver, TakesItsSnapshotBeforeSaveReturns) {
+TEST(Saver, WritesTheTensorsAsTheyWereUntilItHasReadThem) {
+  for (const bool guarded : {false, true}) {
+    const Folder folder;
+    SampleModel model(guarded ? testing::make_guarded_device() : make_host_device());
+    auto saver =
+        CheckpointSaver::create(model.saver_options(folder.path()), model.tensors()).value();
+    model.fill(1);
+    for (const std::int64_t step : {1, 2, 3}) {
+      ASSERT_TRUE(saver->save(sample_state(step)).has_value());
+      ASSERT_TRUE(saver->wait_until_read().has_value());
+      model.fill(static_cast<std::uint64_t>(step) + 1);  // while the writer may still write
+    }
+    for (const SaveOutcome& outcome : saver->wait()) ASSERT_FALSE(outcome.error.has_value());
+    for (const std::int64_t step : {1, 2, 3}) {
+      const auto checkpoint = Checkpoint::open(folder.path("step-0000000" + std::to_string(step)));
+      ASSERT_TRUE(checkpoint.has_value()) << checkpoint.error().to_text();
+      ASSERT_TRUE(load_all(*checkpoint, model.stream(), model.tensors()).has_value());
+      EXPECT_TRUE(model.holds(static_cast<std::uint64_t>(step)));
+    }
+  }
+}
+
+TEST(Saver, AFailedSaveLetsTheTensorsChange) {
   const Folder folder;
   SampleModel model;
-  model.fill(1);
-  auto saver = CheckpointSaver::create(model.saver_options(folder.path()), model.tensors()).value();
+  auto saver =
+      CheckpointSaver::create(model.saver_options(folder.path("gone")), model.tensors()).value();
+  ASSERT_TRUE(remove_tree(folder.path("gone")).has_value());
+  ASSERT_TRUE(write_file_atomically(folder.path("gone"), "a file").has_value());
   ASSERT_TRUE(saver->save(sample_state(1)).has_value());
-  model.fill(2);  // while the writer runs
-  const auto outcomes = saver->wait();
-  ASSERT_EQ(outcomes.size(), 1u);
-  ASSERT_FALSE(outcomes[0].error.has_value());
-  const auto checkpoint = resolve_checkpoint(folder.path());
-  ASSERT_TRUE(checkpoint.has_value());
-  ASSERT_TRUE(load_all(*checkpoint, model.stream(), model.tensors()).has_value());
-  EXPECT_TRUE(model.holds(1));
+  EXPECT_TRUE(saver->wait_until_read().has_value());
+  EXPECT_TRUE(saver->wait().at(0).error.has_value());
+  EXPECT_EQ(saver->wait_until_read().value(), Seconds(0)) << "nothing is in flight";
 }
 
 TEST(Saver, NeverTouchesTensorMemoryItself) {
@@ -109,15 +129,37 @@ TEST(Saver, NeverTouchesTensorMemoryItself) {
   EXPECT_TRUE(model.holds(1));
 }
 
-TEST(Saver, CountsItsStagingInThePool) {
+TEST(Saver, CountsItsStagingInThePoolAndNeedsLittleOfIt) {
   const Folder folder;
-  SampleModel model;
-  Bytes all;
-  for (const CheckpointTensor& tensor : model.tensors()) all += tensor.view.bytes();
-  auto saver = CheckpointSaver::create(model.saver_options(folder.path()), model.tensors()).value();
-  EXPECT_EQ(model.pool().leased(MemoryTag::kWorkspace), all);
-  saver.reset();
-  EXPECT_EQ(model.pool().leased(MemoryTag::kWorkspace), Bytes(0));
+  constexpr std::int64_t kLarge = 40 << 20;
+  SampleModel small;
+  SampleModel large(make_host_device(), {{"weight", StoredType::kU8, {kLarge}, {}}});
+  for (SampleModel* model : {&small, &large}) {
+    auto saver =
+        CheckpointSaver::create(model->saver_options(folder.path()), model->tensors()).value();
+    const Bytes staging = model->pool().leased(MemoryTag::kWorkspace);
+    EXPECT_GT(staging, Bytes(0));
+    EXPECT_LE(staging, model == &small ? Bytes(8192) : Bytes(kLarge / 4));
+    saver.reset();
+    EXPECT_EQ(model->pool().leased(MemoryTag::kWorkspace), Bytes(0));
+  }
+}
+
+TEST(Saver, TensorsLargerThanTheStagingGoThroughItWhole) {
+  for (const bool in_memory : {false, true}) {  // two file systems
+    const Folder folder(in_memory);
+    // Odd sizes: halves of the staging end inside tensors and inside elements.
+    SampleModel model(make_host_device(), {{"odd", StoredType::kU8, {4'321}, {}},
+                                           {"large", StoredType::kF64, {1'300'001}, {}},
+                                           {"next", StoredType::kF32, {1'049'999}, {}},
+                                           {"last", StoredType::kU8, {5}, {}}});
+    ASSERT_FALSE(save_now(model, folder.path(), 1, 1).error.has_value());
+    model.fill(2);
+    const auto checkpoint = resolve_checkpoint(folder.path());
+    ASSERT_TRUE(checkpoint.has_value()) << checkpoint.error().to_text();
+    ASSERT_TRUE(load_all(*checkpoint, model.stream(), model.tensors()).has_value());
+    EXPECT_TRUE(model.holds(1));
+  }
 }
 
 TEST(Saver, ShardsOfSeveralRanksAreOneCheckpoint) {

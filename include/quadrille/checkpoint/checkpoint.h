@@ -7,10 +7,11 @@
 // layout loads it. Folder: <directory>/step-00000100/{shard-00000-of-00002.safetensors, ...,
 // manifest.json}.
 //
-// Saving: every rank snapshots its part (device to staging), then a thread writes its shard and a
-// note about it into <directory>/.partial-step-00000100-<n>/; rank 0's thread waits for all notes,
-// writes the manifest and renames the folder. What is in a .partial folder never counts. Folders
-// whose names begin with a dot belong to the saver: it removes what a dead run left of them.
+// Saving: a thread of every rank writes its shard, straight from the tensors through a little
+// staging memory, while training goes on until the tensors are to change; then a note about it,
+// into <directory>/.partial-step-00000100-<n>/; rank 0's thread waits for all notes, writes the
+// manifest and renames the folder. What is in a .partial folder never counts. Folders whose names
+// begin with a dot belong to the saver: it removes what a dead run left of them.
 
 #include <cstdint>
 #include <memory>
@@ -24,6 +25,7 @@
 #include "quadrille/base/json.h"
 #include "quadrille/base/result.h"
 #include "quadrille/base/units.h"
+#include "quadrille/comm/world.h"
 #include "quadrille/device/device.h"
 #include "quadrille/memory/pool.h"
 #include "quadrille/mesh/placement.h"
@@ -83,6 +85,7 @@ struct SaverOptions {
   int ranks = 1;
   Stream* stream = nullptr;
   Pool* pool = nullptr;  ///< Staging (host memory) counts here as workspace; null: nowhere.
+  const StopSignal* stop = nullptr;  ///< Outlives the saver; null never stops.
   EventLog* events = nullptr;
   Seconds timeout = Seconds(600);  ///< Rank 0 waits this long for the others' shards.
 };
@@ -107,11 +110,15 @@ class CheckpointSaver {
       const SaverOptions& options, std::vector<CheckpointTensor> tensors);
   ~CheckpointSaver();  ///< Waits for a save in flight.
 
-  /// Snapshots and starts writing; returns once the tensors may change again (or, where saving is
-  /// not asynchronous, once this rank's part is done). A save still in flight is waited for first.
-  /// Called by every rank at the same step. A checkpoint of the same step is replaced. Errors: what
-  /// the stream failed with; a failing disk is an outcome, not an error.
+  /// Starts writing the tensors as the operations enqueued so far leave them (or, where saving is
+  /// not asynchronous, writes them). They may be read meanwhile, but must not change before
+  /// wait_until_read(). A save still in flight is waited for first. Called by every rank at the
+  /// same step. A checkpoint of the same step is replaced. A failing disk is an outcome, not an
+  /// error.
   [[nodiscard]] Result<void> save(const TrainingState& state);
+  /// Returns, with the time that it took, once the tensors may change: a save in flight has read
+  /// them or has failed. Errors: kTimeout, kAborted, naming rank, step and directory.
+  [[nodiscard]] Result<Seconds> wait_until_read();
   /// Outcomes since the last call; never blocks.
   [[nodiscard]] std::vector<SaveOutcome> poll();
   /// Blocks until nothing is in flight.
@@ -174,6 +181,8 @@ class Checkpoint {
   /// Reads a whole tensor or this rank's part of one, whatever parts it was saved in, a piece at a
   /// time. Every saved part of which a byte is needed is checked in full.
   [[nodiscard]] Result<void> load(const CheckpointTensor& tensor, Stream& stream) const;
+  /// The same for many at once, in the order in which they lie on the disk.
+  [[nodiscard]] Result<void> load(std::span<const CheckpointTensor> tensors, Stream& stream) const;
   /// A whole tensor, checked, into `out` of exactly its size.
   [[nodiscard]] Result<void> read_checked(const ManifestTensor& tensor,
                                           std::span<std::byte> out) const;

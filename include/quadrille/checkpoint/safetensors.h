@@ -23,6 +23,10 @@
 
 namespace quadrille {
 
+namespace internal {
+struct FileRun;
+}
+
 /// How a file stores elements: what tensors here have, and what only files of others have.
 enum class StoredType : std::uint8_t { kF32, kF64, kI32, kU8, kF16, kBF16, kI64, kI16, kI8, kBool };
 inline constexpr EnumTable<StoredType, 10> kStoredTypeText{{{{StoredType::kF32, "F32"},
@@ -85,6 +89,8 @@ class SafetensorsFile {
   /// Bytes [offset, offset + out.size()) of a tensor, which must lie within it.
   [[nodiscard]] Result<void> read(const SafetensorsTensor& tensor, Bytes offset,
                                   std::span<std::byte> out) const;
+  /// Where a tensor's bytes lie, for those who read many in a row.
+  [[nodiscard]] internal::FileRun place_of(const SafetensorsTensor& tensor) const;
 
  private:
   struct State;
