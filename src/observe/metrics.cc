@@ -59,6 +59,7 @@ Json to_json(const StepRecord& record) {
   row.set("bubble_seconds", record.bubble.count());
   row.set("data_seconds", record.data.count());
   row.set("other_seconds", record.other.count());
+  row.set("checkpoint_wait_seconds", record.checkpoint_wait.count());
   row.set("peak_bytes", record.peak.count()).set("peak_bytes_by_tag", std::move(tags));
   if (record.validation_loss) row.set("validation_loss", *record.validation_loss);
   return row;
@@ -83,6 +84,7 @@ Result<StepRecord> step_record_from(const Json& row) {
   record.bubble = seconds(row, "bubble_seconds");
   record.data = seconds(row, "data_seconds");
   record.other = seconds(row, "other_seconds");
+  record.checkpoint_wait = seconds(row, "checkpoint_wait_seconds");
   record.peak = Bytes(row.integer_or("peak_bytes", 0));
   if (const Json* tags = row.find("peak_bytes_by_tag"); tags != nullptr && tags->is_object()) {
     for (const auto& [tag, bytes] : tags->members()) {

@@ -96,10 +96,18 @@ Bytes rounding_bytes(const JobSpec& job, std::int64_t micro_batch, const TensorS
          rounding_scratch(job.model, {micro_batch, job.training.sequence}, share);
 }
 
-/// A checkpoint is copied aside before it is written. Its tensors, a parameter and its two moments
-/// one after the other, are dealt to the ranks in contiguous runs: a tensor belongs to the rank in
+/// A checkpoint passes through a little memory on its way to the disk, as much as the rank's share
+/// of it needs.
+Bytes staged(Bytes share) {
+  constexpr std::int64_t kPair = 8 << 10;  // two blocks of a disk
+  constexpr Bytes kMost = 8_MiB;
+  return std::clamp(Bytes((share.count() + kPair - 1) / kPair * kPair), Bytes(kPair), kMost);
+}
+
+/// What a rank writes of a checkpoint. Its tensors, a parameter and its two moments one after the
+/// other, are dealt to the ranks in contiguous runs: a tensor belongs to the rank in
 /// whose part of the bytes its middle lies. This is the largest rank's.
-Bytes checkpoint_staging_bytes(const ModelSpec& model, int ranks) {
+Bytes checkpoint_share(const ModelSpec& model, int ranks) {
   const Bytes total = Bytes(kFp32Bytes * kStatesPerParameter) * parameter_count(model);
   std::vector<Bytes> shares(static_cast<std::size_t>(ranks));
   Bytes before;
@@ -153,7 +161,7 @@ RankMemory memory_of(const JobSpec& job, const LayoutCandidate& candidate,
       candidate.processes ? message_staging_bytes(job, candidate.ranks()) : Bytes(0);
   // A rank's slices go into checkpoints by itself, whole tensors are dealt out.
   const Bytes staging =
-      sharding == 0 ? checkpoint_staging_bytes(job.model, candidate.ranks()) : updated.staging;
+      staged(sharding == 0 ? checkpoint_share(job.model, candidate.ranks()) : updated.staging);
   memory.by_tag["workspace"] = batch_bytes(job, candidate.micro_batch) +
                                rounding_bytes(job, candidate.micro_batch, share) + updated.norms +
                                staging;

@@ -17,6 +17,7 @@ struct Totals {
   Seconds bubble;
   Seconds data;
   Seconds other;
+  Seconds checkpoint_wait;
   std::int64_t tokens = 0;
 };
 
@@ -29,6 +30,7 @@ Totals totals_of(std::span<const StepRecord> records) {
     totals.bubble += record.bubble;
     totals.data += record.data;
     totals.other += record.other;
+    totals.checkpoint_wait += record.checkpoint_wait;
     totals.tokens += record.tokens;
   }
   return totals;
@@ -65,6 +67,7 @@ std::string time_table(const Totals& totals, const SummaryFacts& facts) {
   row("bubble", totals.bubble);
   row("data", totals.data);
   row("other", totals.other);
+  if (totals.checkpoint_wait.count() > 0) row("  waiting to save", totals.checkpoint_wait);
   if (facts.evaluation.count() > 0) {
     text += fmt::format("  {:<24}{:>12}  (beside the steps)\n", "evaluation",
                         to_text(facts.evaluation));

@@ -13,6 +13,7 @@
 #include "quadrille/base/random.h"
 #include "quadrille/kernels/pointwise.h"
 #include "train/batch_loader.h"
+#include "train/checkpoint_wait.h"
 #include "train/declared_parameters.h"
 #include "train/resume.h"
 #include "train/step_boundary.h"
@@ -193,6 +194,7 @@ Result<StepFigures> CustomTrainer::State::reduce_and_update(const CustomLoss& lo
                 fmt::format("the loss of step {} is not finite ({}); first bad tensor: {}", step,
                             global.mean(), bad.value_or("none, every parameter is finite")));
   }
+  QD_RETURN_IF_ERROR(wait_for_checkpoint(*this, watch));
   const PhaseScope phase(watch, Phase::kCompute);
   return update(*this, watch, step, global);
 }

@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+#include "train/checkpoint_wait.h"
+
 namespace quadrille::internal {
 
 Executor::Executor(RankState& state) : state_(state), loader_(state) {
@@ -96,6 +98,7 @@ Result<void> Executor::optimizer_step() {
                 fmt::format("the loss of step {} is not finite ({}); first bad tensor: {}", step_,
                             loss.mean(), bad));
   }
+  QD_RETURN_IF_ERROR(wait_for_checkpoint(state_, watch_));
   QD_ASSIGN_OR_RETURN(figures_, update(state_, watch_, step_, loss));
   return {};
 }

@@ -173,6 +173,7 @@ Result<void> bind_training(RankBase& base, std::span<const int> backward_order) 
                        .ranks = base.world->size(),
                        .stream = base.stream.get(),
                        .pool = base.pool.get(),
+                       .stop = base.options.stop,
                        .events = base.options.events},
                       checkpoint_tensors(base)));
   return keep_tokenizer(base);

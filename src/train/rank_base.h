@@ -55,6 +55,7 @@ struct RankBase {
   TensorView targets;   ///< [B, T]
   TensorView loss_sum;  ///< [1] float64
   std::unique_ptr<CheckpointSaver> saver;
+  Seconds checkpoint_wait;  ///< Of this step's update, for a checkpoint to have read what changes.
 
   /// Stage of parallel.sharding; ranks that are alone have nothing to divide.
   [[nodiscard]] int sharding() const {

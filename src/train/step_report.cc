@@ -18,6 +18,7 @@ struct RankFigures {
   double communication = 0;
   double bubble = 0;
   double data = 0;
+  double checkpoint_wait = 0;
   double peak = 0;
   std::array<double, kMemoryTagCount> peak_by_tag{};
 };
@@ -29,6 +30,7 @@ RankFigures figures_of(const RankBase& base, const Stopwatch& watch) {
   mine.communication = watch.in(Phase::kCommunication).count();
   mine.bubble = watch.in(Phase::kBubble).count();
   mine.data = watch.in(Phase::kData).count();
+  mine.checkpoint_wait = base.checkpoint_wait.count();
   mine.peak = static_cast<double>(base.pool->peak().count());
   for (std::size_t tag = 0; tag < kMemoryTagCount; ++tag) {
     mine.peak_by_tag[tag] =
@@ -57,14 +59,17 @@ Result<std::vector<RankFigures>> gather(RankBase& base, const RankFigures& mine)
 void add_phases(const std::vector<RankFigures>& ranks, StepRecord& record) {
   const double share = 1.0 / static_cast<double>(ranks.size());
   double seconds = 0;
+  double checkpoint_wait = 0;
   for (const RankFigures& rank : ranks) {
     seconds = std::max(seconds, rank.seconds);
+    checkpoint_wait = std::max(checkpoint_wait, rank.checkpoint_wait);
     record.compute += Seconds(rank.compute * share);
     record.communication += Seconds(rank.communication * share);
     record.bubble += Seconds(rank.bubble * share);
     record.data += Seconds(rank.data * share);
   }
   record.seconds = Seconds(seconds);
+  record.checkpoint_wait = Seconds(checkpoint_wait);
   // Nothing overlaps a collective yet, so all of its time is exposed.
   record.exposed_communication = record.communication;
   record.other =

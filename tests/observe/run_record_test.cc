@@ -55,6 +55,7 @@ StepRecord full_record() {
   row.bubble = Seconds(0.02);
   row.data = Seconds(0.03);
   row.other = Seconds(0.1);
+  row.checkpoint_wait = Seconds(0.04);
   row.peak = 3_GiB;
   row.peak_by_tag = {{"activation", 2_GiB}, {"parameter", 1_GiB}};
   row.validation_loss = 1.5;
@@ -65,11 +66,12 @@ TEST(StepRecord, HasTheKeysThatScriptsRelyOn) {
   std::vector<std::string> keys;
   const Json row = to_json(full_record());
   for (const auto& [key, value] : row.members()) keys.push_back(key);
-  EXPECT_THAT(keys, ElementsAre("step", "loss", "tokens", "seconds", "tokens_per_second", "mfu",
-                                "gradient_norm", "learning_rate", "compute_seconds",
-                                "communication_seconds", "exposed_communication_seconds",
-                                "bubble_seconds", "data_seconds", "other_seconds", "peak_bytes",
-                                "peak_bytes_by_tag", "validation_loss"));
+  EXPECT_THAT(
+      keys, ElementsAre("step", "loss", "tokens", "seconds", "tokens_per_second", "mfu",
+                        "gradient_norm", "learning_rate", "compute_seconds",
+                        "communication_seconds", "exposed_communication_seconds", "bubble_seconds",
+                        "data_seconds", "other_seconds", "checkpoint_wait_seconds", "peak_bytes",
+                        "peak_bytes_by_tag", "validation_loss"));
   EXPECT_EQ(to_json(full_record()).number_or("tokens_per_second", 0), 4096 / 0.5);
 }
 

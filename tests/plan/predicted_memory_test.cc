@@ -16,9 +16,11 @@ namespace quadrille {
 namespace {
 
 TEST(PredictedMemory, EqualsTheMeasuredPeakOfEachTag) {
-  const auto expect_equal = [](int ranks, Precision precision) {
+  const auto expect_equal = [](int ranks, Precision precision, std::int64_t hidden = 24) {
     const test::TemporaryFolder folder;
     JobSpec job = test::tiny_job(folder.path());
+    job.model.hidden = hidden;
+    job.model.ffn = 4 * hidden;
     job.training.global_batch = 6;
     job.training.micro_batch = 1;
     job.training.steps = 2;
@@ -40,6 +42,7 @@ TEST(PredictedMemory, EqualsTheMeasuredPeakOfEachTag) {
   };
   for (const int ranks : {1, 2, 3}) expect_equal(ranks, Precision::kFp32);
   expect_equal(2, Precision::kBf16);
+  expect_equal(1, Precision::kFp32, 192);  // a checkpoint of more than its staging
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ struct StepRecord {
   Seconds bubble;
   Seconds data;
   Seconds other;
+  Seconds checkpoint_wait;                   ///< The longest of a rank's update, part of other.
   Bytes peak;                                ///< Largest rank, all tags.
   std::map<std::string, Bytes> peak_by_tag;  ///< Largest rank, by MemoryTag text.
   std::optional<double> validation_loss;

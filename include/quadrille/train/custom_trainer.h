@@ -83,6 +83,7 @@ class CustomTrainer {
   [[nodiscard]] Result<void> start();
 
   // From start() on.
+  /// Changes in step() alone: a checkpoint may be reading it meanwhile.
   [[nodiscard]] TensorView value(ParameterHandle parameter) const;
   /// Zero at the start of a step; add to it, then say ready(). It is the gradient of the *sum* of
   /// the losses; after step() its contents are unspecified.
