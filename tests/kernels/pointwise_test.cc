@@ -191,12 +191,17 @@ TEST_F(Dropout, RefusesToDropEverything) {
 }
 
 TEST_F(Pointwise, FillNormalDrawsTheStreamsNumbers) {
-  const std::int64_t count = 8192 + 3;
+  // Enough of them that some are drawn the slow way because vectors leave them in doubt.
+  const std::int64_t count = (1 << 21) + 3;
   const RandomStream random(seed_, RandomPurpose::kInitialise, 5);
   const auto target = empty({count});
   kernels::fill_normal(*stream_, random, 0.02F, *target);
   const auto values = target->get<float>();
-  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], 0.02F * random.normal(i));
+  std::int64_t different = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i] != 0.02F * random.normal(i)) ++different;
+  }
+  EXPECT_EQ(different, 0);
 }
 
 }  // namespace
