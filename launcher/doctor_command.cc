@@ -38,6 +38,25 @@ Finding check_cores(const HostTopology& host) {
                       host.numa_nodes == 1 ? "" : "s", host.processor)};
 }
 
+std::string binding_text(const HostTopology& host, int ranks) {
+  std::string text;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const HostShare share = share_of_host(host, Rank{rank}, ranks);
+    std::vector<std::string> cores;
+    for (const int core : share.cores) cores.push_back(std::to_string(core));
+    text += fmt::format(
+        "{}{} thread{} on {}", rank == 0 ? "" : " | ", share.threads, share.threads == 1 ? "" : "s",
+        cores.empty() ? "any core (a quota of processor time)" : "core " + join(cores, ","));
+  }
+  return text;
+}
+
+/// How ranks of one host are pinned: for one, and for two.
+Finding check_binding(const HostTopology& host) {
+  return {"binding", Verdict::kGood,
+          fmt::format("1 rank: {}; 2 ranks: {}", binding_text(host, 1), binding_text(host, 2))};
+}
+
 Finding check_instructions(const HostTopology& host) {
   return {"instruction set", Verdict::kGood, host.instruction_set + " chosen for our own loops"};
 }
@@ -123,7 +142,8 @@ std::vector<Finding> examine() {
   findings.push_back({"build", Verdict::kGood, version_text()});
   const auto host = read_host_topology();
   if (host) {
-    for (const auto& check : {check_cores, check_instructions, check_memory, check_peak}) {
+    for (const auto& check :
+         {check_cores, check_binding, check_instructions, check_memory, check_peak}) {
       findings.push_back(check(*host));
     }
   } else {

@@ -35,7 +35,7 @@ Seconds evaluation_seconds(const std::string& events_path) {
 }  // namespace
 
 LaunchView::LaunchView(const Plan& plan, const RunPaths& paths)
-    : plan_(plan), paths_(paths), follower_(paths.metrics()) {
+    : plan_(plan), paths_(paths), follower_(paths.metrics()), events_(paths.events()) {
   follower_.poll();  // what an earlier launch left is not news
 }
 
@@ -59,6 +59,14 @@ void LaunchView::begin(bool resumes) const {
 void LaunchView::tick() {
   const std::size_t fresh = follower_.poll();
   if (fresh > 0) show_rows(fresh);
+  show_warnings();
+}
+
+void LaunchView::show_warnings() {
+  for (const std::string& warning : events_.poll()) {
+    live_.end();
+    complain("quadrille: warning: " + warning);
+  }
 }
 
 void LaunchView::show_rows(std::size_t fresh) {

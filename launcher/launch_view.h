@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "launcher/event_follower.h"
 #include "launcher/follower.h"
 #include "launcher/terminal.h"
 #include "quadrille/launch/supervisor.h"
@@ -28,12 +29,14 @@ class LaunchView {
 
  private:
   void show_rows(std::size_t fresh);
+  void show_warnings();
   void show_summary() const;
   void show_failure(const LaunchResult& result) const;
 
   const Plan& plan_;
   RunPaths paths_;
   MetricsFollower follower_;
+  EventFollower events_;
   LiveLine live_;
   Seconds started_ = monotonic_now();
 };

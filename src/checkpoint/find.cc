@@ -47,6 +47,13 @@ std::optional<std::int64_t> step_of_checkpoint(const std::string& path) {
   return internal::step_of(std::filesystem::path(path + "/").parent_path().filename().string());
 }
 
+/// An older checkpoint helps against one that is not what it should be; not against a disk or a
+/// permission that fails, of which the user must hear before steps are trained again.
+bool is_damage(const Error& error) {
+  return error.code == Code::kCorrupt || error.code == Code::kInvalid ||
+         error.code == Code::kNotFound;
+}
+
 }  // namespace
 
 Result<std::vector<CheckpointListing>> list_checkpoints(const std::string& directory) {
@@ -83,6 +90,9 @@ Result<NewestCheckpoint> find_newest_valid(const std::string& directory) {
         return newest;
       }
       listing.damage = sound.error();
+    }
+    if (!is_damage(*listing.damage)) {
+      return fail(with_context(*listing.damage, "\"" + listing.path + "\" cannot be read"));
     }
     if (path_exists(listing.path)) newest.skipped.push_back(std::move(listing));
   }

@@ -205,5 +205,14 @@ TEST(Manifest, ReadsBackWhatItWrites) {
   EXPECT_EQ(write_manifest(*parsed), text);
 }
 
+TEST_F(Damage, AFileThatCannotBeReadIsAnErrorAndNotPassedOver) {
+  const std::string manifest = folder_.path("step-00000002/manifest.json");
+  ASSERT_TRUE(remove_tree(manifest).has_value());
+  ASSERT_TRUE(make_folders(manifest).has_value());  // opens, but every read of it fails
+  const auto newest = find_newest_valid(folder_.path());
+  ASSERT_FALSE(newest.has_value());
+  EXPECT_THAT(newest.error().message, AllOf(HasSubstr("step-00000002"), HasSubstr("cannot read")));
+}
+
 }  // namespace
 }  // namespace quadrille

@@ -101,9 +101,12 @@ class Bigram {
   static Result<TrainingOutcome> train(CustomTrainer& trainer) {
     Bigram model;
     QD_RETURN_IF_ERROR(model.start(trainer));
+    std::vector<std::int64_t> leases;
     while (true) {
       QD_ASSIGN_OR_RETURN(const bool more, trainer.begin_step());
       if (!more) return trainer.finish();
+      leases.push_back(trainer.pool().leases_made());
+      if (leases.size() > 2) EXPECT_EQ(leases.back(), leases[1]) << "a step leases memory";
       for (std::int64_t i = 0; i < trainer.micro_batches(); ++i) {
         QD_ASSIGN_OR_RETURN(const CustomBatch batch, trainer.next_batch());
         QD_RETURN_IF_ERROR(model.backward(trainer, batch));

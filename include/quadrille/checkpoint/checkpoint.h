@@ -209,7 +209,8 @@ struct CheckpointListing {
 [[nodiscard]] Result<std::vector<CheckpointListing>> list_checkpoints(const std::string& directory);
 
 /// The newest checkpoint that verifies in full; damaged newer ones are in `skipped` and stay as
-/// they are. A directory that does not exist has none.
+/// they are. A directory that does not exist has none. Errors: what reading a newer one failed
+/// with, where it is the disk or a permission that fails: that is no damage to be passed over.
 struct NewestCheckpoint {
   std::optional<Checkpoint> checkpoint;
   std::vector<CheckpointListing> skipped;
