@@ -282,7 +282,7 @@ void add_output(std::vector<JobField>& fields) {
        {"checkpoint.directory", PathKind{at<kCheckpoint, &C::directory>}, "",
         "`checkpoints` in the run directory", "Where they are written."},
        {"checkpoint.asynchronous", BoolKind{at<kCheckpoint, &C::asynchronous>}, "", "",
-        "Written from a snapshot while training goes on."},
+        "Written while training goes on; a late one holds up the next update."},
        {"observe.log_every",
         IntegerKind{at<&JobSpec::observe, &ObserveSpec::log_every>, 1, kMostSteps},
         "optimizer steps", "", "Steps between progress lines where there is no terminal."},
