@@ -39,6 +39,14 @@ FlatLayout flat_layout(const JobSpec& job, const TensorShare& share, int shardin
   return FlatLayout(tensors, {job.communication.bucket, sharding});
 }
 
+/// A checkpoint passes through a little memory on its way to the disk, as much as the rank's share
+/// of it needs.
+Bytes staged(Bytes share) {
+  constexpr std::int64_t kPair = 8 << 10;  // two blocks of a disk
+  constexpr Bytes kMost = 8_MiB;
+  return std::clamp(Bytes((share.count() + kPair - 1) / kPair * kPair), Bytes(kPair), kMost);
+}
+
 /// What a rank updates: its pieces of tensors, or all of them.
 struct UpdatedPieces {
   Bytes moments;  ///< Both, each on its own cache lines.
@@ -54,6 +62,7 @@ UpdatedPieces pieces_of_rank(const FlatLayout& layout, int rank, int ranks) {
     sum.norms += Bytes(kSumOfSquaresBytes);
     sum.staging += bytes * kStatesPerParameter;
   }
+  sum.staging = staged(sum.staging);
   return sum;
 }
 
@@ -94,14 +103,6 @@ Bytes rounding_bytes(const JobSpec& job, std::int64_t micro_batch, const TensorS
   if (job.training.precision == Precision::kFp32) return Bytes(0);
   return Bytes(kFp32Bytes) *
          rounding_scratch(job.model, {micro_batch, job.training.sequence}, share);
-}
-
-/// A checkpoint passes through a little memory on its way to the disk, as much as the rank's share
-/// of it needs.
-Bytes staged(Bytes share) {
-  constexpr std::int64_t kPair = 8 << 10;  // two blocks of a disk
-  constexpr Bytes kMost = 8_MiB;
-  return std::clamp(Bytes((share.count() + kPair - 1) / kPair * kPair), Bytes(kPair), kMost);
 }
 
 /// What a rank writes of a checkpoint. Its tensors, a parameter and its two moments one after the
@@ -161,7 +162,7 @@ RankMemory memory_of(const JobSpec& job, const LayoutCandidate& candidate,
       candidate.processes ? message_staging_bytes(job, candidate.ranks()) : Bytes(0);
   // A rank's slices go into checkpoints by itself, whole tensors are dealt out.
   const Bytes staging =
-      staged(sharding == 0 ? checkpoint_share(job.model, candidate.ranks()) : updated.staging);
+      sharding == 0 ? staged(checkpoint_share(job.model, candidate.ranks())) : updated.staging;
   memory.by_tag["workspace"] = batch_bytes(job, candidate.micro_batch) +
                                rounding_bytes(job, candidate.micro_batch, share) + updated.norms +
                                staging;
