@@ -65,9 +65,11 @@ struct GradientBuckets::State {
   void keep(int index);
 };
 
+/// The gradients that a round does not begin by overwriting.
 void GradientBuckets::State::clear(int bucket) {
-  const TensorView whole = memory.bucket(bucket);
-  if (!whole.empty()) kernels::fill(*options.stream, whole, 0.0F);
+  for (const Entry& entry : entries) {
+    if (entry.bucket == bucket && !entry.declared.overwritten) clear(entry);
+  }
 }
 
 void GradientBuckets::State::clear(const Entry& entry) {
@@ -80,11 +82,10 @@ void GradientBuckets::State::begin_round() {
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     buckets[b] = {0, BucketLife::kFilling};
     // Others are cleared when they take over the memory.
-    if (memory.is_shared() && memory.former(static_cast<int>(b)) < 0) clear(static_cast<int>(b));
+    if (memory.former(static_cast<int>(b)) < 0) clear(static_cast<int>(b));
   }
   for (Entry& entry : entries) {
     entry.arrived = 0;
-    if (!memory.is_shared() && !entry.declared.overwritten) clear(entry);
     bucket(entry.bucket).missing += expected(entry);
   }
 }
@@ -182,8 +183,12 @@ Result<std::unique_ptr<GradientBuckets>> GradientBuckets::create(
   }
   state->buckets.resize(state->layout.buckets().size());
   QD_ASSIGN_OR_RETURN(state->memory, internal::BucketMemory::create(options, state->layout));
-  // A step clears no more than it must: the pads between gradients stay zero from here on.
-  for (int b = 0; b < static_cast<int>(state->buckets.size()); ++b) state->clear(b);
+  // A step clears no more than it must: where buckets have memory of their own, the pads between
+  // gradients stay zero from here on. Nobody reads those of memory that is shared.
+  for (int b = 0; b < static_cast<int>(state->buckets.size()); ++b) {
+    const TensorView whole = state->memory.bucket(b);
+    if (!whole.empty()) kernels::fill(*options.stream, whole, 0.0F);
+  }
   return std::unique_ptr<GradientBuckets>(new GradientBuckets(std::move(state)));
 }
 

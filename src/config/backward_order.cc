@@ -32,6 +32,16 @@ std::vector<int> backward_order(const ModelSpec& model) {
   return order;
 }
 
+std::vector<std::vector<int>> parameters_of_layers(const ModelSpec& model) {
+  std::vector<std::vector<int>> layers(static_cast<std::size_t>(layer_count(model)));
+  const std::vector<ParameterShape> shapes = parameter_shapes(model);
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    layers[static_cast<std::size_t>(shapes[i].layer)].push_back(static_cast<int>(i));
+    if (gradient_contributions(model, shapes[i]) > 1) layers.back().push_back(static_cast<int>(i));
+  }
+  return layers;
+}
+
 int gradient_contributions(const ModelSpec& model, const ParameterShape& parameter) {
   // Of the embedding's parameters only a tied one is a product's factor.
   return model.tie_embeddings && parameter.layer == 0 && parameter.in_product ? 2 : 1;

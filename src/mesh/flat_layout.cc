@@ -3,6 +3,7 @@
 #include "quadrille/mesh/flat_layout.h"
 
 #include <algorithm>
+#include <set>
 
 namespace quadrille {
 
@@ -85,6 +86,27 @@ BucketArena lay_out_arena(const FlatLayout& layout) {
     if (!buckets[b].stays) continue;
     arena.begin[b] = arena.elements;
     arena.elements += buckets[b].length;
+  }
+  return arena;
+}
+
+LayerArena lay_out_layers(const FlatLayout& layout, std::span<const std::vector<int>> tensors) {
+  LayerArena arena;
+  std::vector<std::int64_t> lengths;
+  for (const std::vector<int>& used : tensors) {
+    std::set<int> buckets;
+    for (const int tensor : used) {
+      buckets.insert(layout.places()[static_cast<std::size_t>(tensor)].bucket);
+    }
+    std::int64_t length = 0;
+    for (const int b : buckets) length += layout.buckets()[static_cast<std::size_t>(b)].length;
+    const std::int64_t before = lengths.empty() ? 0 : lengths.back();
+    arena.elements = std::max(arena.elements, before + length);
+    arena.buckets.emplace_back(buckets.begin(), buckets.end());
+    lengths.push_back(length);
+  }
+  for (std::size_t layer = 0; layer < lengths.size(); ++layer) {
+    arena.begin.push_back(layer % 2 == 0 ? 0 : arena.elements - lengths[layer]);
   }
   return arena;
 }

@@ -109,6 +109,7 @@ std::vector<int> Transformer::backward_order() const {
 
 void Transformer::initialise(Stream& stream, std::uint64_t seed) {
   for (const Parameter& parameter : state_->parameters) {
+    if (parameter.value.empty()) continue;
     const ParameterShape& shape = parameter.shape;
     if (shape.initial_deviation > 0) {
       const RandomStream random(seed, RandomPurpose::kInitialise, stable_id(shape.name));

@@ -117,10 +117,11 @@ MachineFacts facts_for(const JobSpec& job, const MachineFacts& machine) {
 }
 
 Result<void> check_sharding(const JobSpec& job) {
-  if (job.parallel.sharding <= 1) return {};
-  return fail(Code::kInvalid, fmt::format("parallel.sharding {} is not available in this version: "
-                                          "stages 0 and 1 are",
-                                          job.parallel.sharding));
+  if (!job.model.is_custom() || job.parallel.sharding <= 1) return {};
+  return fail(Code::kInvalid,
+              fmt::format("parallel.sharding {}: a program's own model can divide the optimizer's "
+                          "moments at most (1), it holds its parameters and gradients itself",
+                          job.parallel.sharding));
 }
 
 Result<Program> checked_program(const JobSpec& job, const LayoutChoice& choice) {

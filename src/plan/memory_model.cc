@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <set>
 #include <vector>
 
@@ -82,6 +83,29 @@ UpdatedPieces most_pieces(const FlatLayout& layout, int ranks) {
   return most;
 }
 
+/// Of the rank that has most: the first.
+std::int64_t shard_elements(const FlatLayout& layout, int ranks) {
+  return layout.place_in_shard(static_cast<int>(layout.buckets().size()), 0, ranks);
+}
+
+/// All values; or a rank's slices, and two layers gathered.
+Bytes parameter_bytes(const JobSpec& job, const FlatLayout& layout, int sharding, int ranks) {
+  if (sharding < 3) return Bytes(kFp32Bytes) * layout.elements();
+  std::vector<std::vector<int>> layers = parameters_of_layers(job.model);
+  const std::vector<int> order = backward_order(job.model);
+  for (int& tensor : std::views::join(layers)) {
+    tensor = static_cast<int>(std::find(order.begin(), order.end(), tensor) - order.begin());
+  }
+  return Bytes(kFp32Bytes) *
+         (shard_elements(layout, ranks) + lay_out_layers(layout, layers).elements);
+}
+
+/// All gradients; or a rank's sums, and what buckets share.
+Bytes gradient_bytes(const FlatLayout& layout, int sharding, int ranks) {
+  if (sharding < 2) return Bytes(kFp32Bytes) * layout.elements();
+  return Bytes(kFp32Bytes) * (shard_elements(layout, ranks) + lay_out_arena(layout).elements);
+}
+
 /// Every micro-batch lives in the same places, so one is enough to size the arena.
 Bytes arena_bytes(const JobSpec& job, std::int64_t micro_batch, const TensorShare& share) {
   const auto program =
@@ -151,11 +175,10 @@ RankMemory memory_of(const JobSpec& job, const LayoutCandidate& candidate,
   const int sharding = candidate.data == 1 ? 0 : static_cast<int>(job.parallel.sharding);
   const FlatLayout layout = flat_layout(job, share, sharding);
   const UpdatedPieces updated = most_pieces(layout, sharding == 0 ? 1 : candidate.data);
-  const Bytes parameters = Bytes(kFp32Bytes) * layout.elements();
   RankMemory memory;
   memory.activation_arena = arena_bytes(job, candidate.micro_batch, share);
-  memory.by_tag["parameter"] = parameters;
-  memory.by_tag["gradient"] = parameters;
+  memory.by_tag["parameter"] = parameter_bytes(job, layout, sharding, candidate.data);
+  memory.by_tag["gradient"] = gradient_bytes(layout, sharding, candidate.data);
   memory.by_tag["optimizer"] = updated.moments;
   memory.by_tag["activation"] = memory.activation_arena;
   memory.by_tag["communication"] =

@@ -50,11 +50,11 @@ Result<void> Executor::run(const Instruction& instruction) {
     }
     case InstructionKind::kForward: {
       const PhaseScope phase(watch_, Phase::kCompute);
-      return state_.model->forward(instruction.layer, context_);
+      return forward(instruction.layer);
     }
     case InstructionKind::kBackward: {
       const PhaseScope phase(watch_, Phase::kCompute);
-      return state_.model->backward(instruction.layer, context_);
+      return backward(instruction.layer);
     }
     case InstructionKind::kReduceGradients: {
       const PhaseScope phase(watch_, Phase::kCommunication);
@@ -68,8 +68,28 @@ Result<void> Executor::run(const Instruction& instruction) {
   return fail(Code::kInternal, "the program holds an unknown instruction");
 }
 
+Result<void> Executor::acquire(std::int64_t layer) {
+  const PhaseScope phase(watch_, Phase::kCommunication);
+  return state_.residency.acquire(layer);
+}
+
+Result<void> Executor::forward(std::int64_t layer) {
+  QD_RETURN_IF_ERROR(acquire(layer));
+  QD_RETURN_IF_ERROR(state_.model->forward(layer, context_));
+  state_.residency.release(layer);
+  return {};
+}
+
+Result<void> Executor::backward(std::int64_t layer) {
+  QD_RETURN_IF_ERROR(acquire(layer));
+  QD_RETURN_IF_ERROR(state_.model->backward(layer, context_));
+  state_.residency.release(layer);
+  return {};
+}
+
 void Executor::load_batch(std::int64_t micro_batch) {
-  context_.first_micro_batch = micro_batch == 0;
+  // Where buckets share memory each micro-batch's gradients begin anew.
+  context_.first_micro_batch = micro_batch == 0 || state_.sharding() >= 2;
   const std::int64_t first = loader_.first_slot(micro_batch);
   context_.global_sequences.clear();
   for (std::int64_t row = 0; row < state_.plan->micro_batch; ++row) {
@@ -100,6 +120,7 @@ Result<void> Executor::optimizer_step() {
   }
   QD_RETURN_IF_ERROR(wait_for_checkpoint(state_, watch_));
   QD_ASSIGN_OR_RETURN(figures_, update(state_, watch_, step_, loss));
+  state_.residency.forget();
   return {};
 }
 
@@ -113,7 +134,7 @@ Result<double> Executor::evaluate() {
       if (counted == 0) continue;
       count += counted;
       for (std::int64_t layer = 0; layer < state_.model->layers(); ++layer) {
-        QD_RETURN_IF_ERROR(state_.model->forward(layer, context_));
+        QD_RETURN_IF_ERROR(forward(layer));
       }
     }
   }

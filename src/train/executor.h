@@ -34,6 +34,10 @@ class Executor {
  private:
   [[nodiscard]] Result<void> run(const Instruction& instruction);
   void load_batch(std::int64_t micro_batch);
+  /// A layer with its parameters at hand.
+  [[nodiscard]] Result<void> forward(std::int64_t layer);
+  [[nodiscard]] Result<void> backward(std::int64_t layer);
+  [[nodiscard]] Result<void> acquire(std::int64_t layer);
   [[nodiscard]] Result<void> contributed(int parameter);
   [[nodiscard]] Result<void> optimizer_step();
   /// The mean of loss_sum over `local_count` tokens here and the other ranks' elsewhere.
@@ -41,6 +45,8 @@ class Executor {
   /// Which tensor is not finite: parameters first, then this rank's activations in forward order.
   [[nodiscard]] Result<std::string> first_bad_tensor();
   [[nodiscard]] Result<std::string> first_bad_activation();
+  /// What is wrong with the first activation of a layer that is not finite; empty: nothing.
+  [[nodiscard]] Result<std::string> bad_activation_of(std::int64_t layer, std::int64_t micro_batch);
 
   RankState& state_;
   BatchLoader loader_;

@@ -20,20 +20,42 @@ std::int64_t aligned(std::int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+Bytes bytes_of(std::int64_t elements) { return Bytes(elements) * element_bytes(DType::kF32); }
+
+/// The values of a piece of this rank's slices.
+TensorView own_piece(const RankBase& base, const FlatPiece& piece) {
+  const Extent slice =
+      base.buckets->layout().slice(piece.bucket, base.world->rank().value, base.world->size());
+  return own_values(base, piece.bucket).flat(piece.first - slice.first, piece.of_tensor.length);
+}
+
+std::size_t tensor_of(const RankBase& base, const FlatPiece& piece) {
+  const auto& entries = base.entry_of_tensor;
+  return static_cast<std::size_t>(std::find(entries.begin(), entries.end(), piece.tensor) -
+                                  entries.begin());
+}
+
 /// Values lie in the layout of the gradients, so that a slice of one is a slice of the other; where
 /// ranks read each other's, in memory that they reach.
 Result<void> bind_values(RankBase& base) {
+  constexpr const char* kWhat = "the parameters";
   const FlatLayout& layout = base.buckets->layout();
-  const Bytes bytes = Bytes(layout.elements()) * element_bytes(DType::kF32);
-  QD_ASSIGN_OR_RETURN(
-      base.parameter_lease,
-      base.sharding() == 0
-          ? base.pool->lease(bytes, MemoryTag::kParameter, "the parameters")
-          : base.world->whole().lease(*base.pool, bytes, MemoryTag::kParameter, "the parameters"));
+  if (base.sharding() >= 3) {
+    const std::int64_t shard = layout.place_in_shard(base.buckets->buckets(),
+                                                     base.world->rank().value, base.world->size());
+    QD_ASSIGN_OR_RETURN(base.parameter_lease,
+                        base.pool->lease(bytes_of(shard), MemoryTag::kParameter, kWhat));
+    return {};
+  }
+  const Bytes bytes = bytes_of(layout.elements());
+  QD_ASSIGN_OR_RETURN(base.parameter_lease,
+                      base.sharding() == 0 ? base.pool->lease(bytes, MemoryTag::kParameter, kWhat)
+                                           : base.world->whole().lease(
+                                                 *base.pool, bytes, MemoryTag::kParameter, kWhat));
   for (std::size_t i = 0; i < base.tensors.size(); ++i) {
     const FlatPlace& place = layout.places()[static_cast<std::size_t>(base.entry_of_tensor[i])];
-    base.tensors[i].value = base.parameter_lease.view_at(
-        Bytes(place.first) * element_bytes(DType::kF32), DType::kF32, base.tensors[i].shape);
+    base.tensors[i].value =
+        base.parameter_lease.view_at(bytes_of(place.first), DType::kF32, base.tensors[i].shape);
   }
   return {};
 }
@@ -72,13 +94,12 @@ std::vector<OptimizedTensor> whole_tensors(const RankBase& base) {
 }
 
 /// The pieces of this rank's slices, in the order of their buckets.
-std::vector<OptimizedTensor> own_pieces(const RankBase& base, std::span<const int> backward_order) {
+std::vector<OptimizedTensor> own_pieces(const RankBase& base) {
   std::vector<OptimizedTensor> optimized;
   for (const FlatPiece& piece : base.pieces) {
-    const int index = backward_order[static_cast<std::size_t>(piece.tensor)];
-    const TrainedTensor& tensor = base.tensors[static_cast<std::size_t>(index)];
+    const TrainedTensor& tensor = base.tensors[tensor_of(base, piece)];
     optimized.push_back({.name = tensor.name,
-                         .value = tensor.value.flat(piece.of_tensor.first, piece.of_tensor.length),
+                         .value = own_piece(base, piece),
                          .gradient = base.buckets->reduced(piece),
                          .decayed = tensor.decayed,
                          .whole = tensor.shape.elements()});
@@ -86,14 +107,14 @@ std::vector<OptimizedTensor> own_pieces(const RankBase& base, std::span<const in
   return optimized;
 }
 
-Result<void> bind_optimizer(RankBase& base, std::span<const int> backward_order) {
+Result<void> bind_optimizer(RankBase& base) {
   if (base.sharding() > 0) {
     base.pieces = base.buckets->layout().pieces(base.world->rank().value, base.world->size());
   }
-  QD_ASSIGN_OR_RETURN(base.optimizer, AdamWOptimizer::create(
-                                          base.plan->job.training, *base.stream, *base.pool,
-                                          base.sharding() == 0 ? whole_tensors(base)
-                                                               : own_pieces(base, backward_order)));
+  QD_ASSIGN_OR_RETURN(
+      base.optimizer,
+      AdamWOptimizer::create(base.plan->job.training, *base.stream, *base.pool,
+                             base.sharding() == 0 ? whole_tensors(base) : own_pieces(base)));
   return {};
 }
 
@@ -161,7 +182,7 @@ Result<void> open_base(RankBase& base, World& world, const TrainerOptions& optio
 Result<void> bind_training(RankBase& base, std::span<const int> backward_order) {
   QD_RETURN_IF_ERROR(bind_gradients(base, backward_order));
   QD_RETURN_IF_ERROR(bind_values(base));
-  QD_RETURN_IF_ERROR(bind_optimizer(base, backward_order));
+  QD_RETURN_IF_ERROR(bind_optimizer(base));
   const CheckpointSpec& checkpoint = base.plan->job.checkpoint;
   QD_ASSIGN_OR_RETURN(
       base.saver, CheckpointSaver::create(
@@ -179,14 +200,22 @@ Result<void> bind_training(RankBase& base, std::span<const int> backward_order) 
   return keep_tokenizer(base);
 }
 
+TensorView own_values(const RankBase& base, int bucket) {
+  const FlatLayout& layout = base.buckets->layout();
+  const int rank = base.world->rank().value;
+  const Extent slice = layout.slice(bucket, rank, base.world->size());
+  const std::int64_t first =
+      base.sharding() >= 3 ? layout.place_in_shard(bucket, rank, base.world->size()) : slice.first;
+  return base.parameter_lease.view_at(bytes_of(first), DType::kF32, Shape{slice.length});
+}
+
 Result<void> gather_values(RankBase& base, int bucket) {
-  if (base.sharding() == 0) return {};
+  if (base.sharding() == 0 || base.sharding() >= 3) return {};
   const FlatBucket& whole = base.buckets->layout().buckets()[static_cast<std::size_t>(bucket)];
   CollectiveScope scope = base.world->whole().open(fmt::format("parameters of bucket {}", bucket));
   return base.world->whole().all_gather(
       scope, *base.stream,
-      base.parameter_lease.view_at(Bytes(whole.first) * element_bytes(DType::kF32), DType::kF32,
-                                   Shape{whole.length}));
+      base.parameter_lease.view_at(bytes_of(whole.first), DType::kF32, Shape{whole.length}));
 }
 
 Result<void> gather_values(RankBase& base) {
@@ -196,37 +225,48 @@ Result<void> gather_values(RankBase& base) {
   return {};
 }
 
+CheckpointTensor value_to_load(const RankBase& base, std::size_t tensor) {
+  const TrainedTensor& trained = base.tensors[tensor];
+  if (base.sharding() < 3) return {trained.name, trained.value};
+  CheckpointTensor part{trained.name, {}, TensorPart{trained.shape, 0}};
+  for (const FlatPiece& piece : base.pieces) {
+    if (tensor_of(base, piece) != tensor) continue;
+    part.view = own_piece(base, piece);
+    part.part->first = piece.of_tensor.first;
+  }
+  return part;
+}
+
+void write_value(RankBase& base, std::size_t tensor, std::span<const float> values) {
+  const CheckpointTensor target = value_to_load(base, tensor);
+  if (target.view.empty()) return;
+  const std::int64_t first = target.part ? target.part->first : 0;
+  base.stream->upload(
+      std::as_bytes(values.subspan(static_cast<std::size_t>(first),
+                                   static_cast<std::size_t>(target.view.elements()))),
+      target.view);
+}
+
 std::vector<CheckpointTensor> checkpoint_tensors(const RankBase& base) {
-  constexpr const char* kFirst = "optimizer.first_moment.";
-  constexpr const char* kSecond = "optimizer.second_moment.";
+  constexpr std::array kPrefixes = {"", "optimizer.first_moment.", "optimizer.second_moment."};
   std::vector<CheckpointTensor> all;
   for (const TrainedTensor& tensor : base.tensors) {
     const std::optional<TensorPart> part =
         base.sharding() == 0 ? std::nullopt : std::optional(TensorPart{tensor.shape, 0});
-    for (const char* prefix : {"", kFirst, kSecond})
-      all.push_back({prefix + tensor.name, {}, part});
+    for (const char* prefix : kPrefixes) all.push_back({prefix + tensor.name, {}, part});
   }
-  const auto set = [&all](std::size_t tensor, const TensorView& value, const TensorView& first,
-                          const TensorView& second) {
-    all[3 * tensor].view = value;
-    all[3 * tensor + 1].view = first;
-    all[3 * tensor + 2].view = second;
-  };
-  for (int i = 0; base.sharding() == 0 && i < base.optimizer->tensors(); ++i) {
-    const auto tensor = static_cast<std::size_t>(i);
-    set(tensor, base.tensors[tensor].value, base.optimizer->first_moment(i),
-        base.optimizer->second_moment(i));
-  }
-  for (std::size_t i = 0; i < base.pieces.size(); ++i) {
-    const FlatPiece& piece = base.pieces[i];
-    const auto tensor = static_cast<std::size_t>(
-        std::find(base.entry_of_tensor.begin(), base.entry_of_tensor.end(), piece.tensor) -
-        base.entry_of_tensor.begin());
-    const Extent extent = piece.of_tensor;
-    set(tensor, base.tensors[tensor].value.flat(extent.first, extent.length),
-        base.optimizer->first_moment(static_cast<int>(i)),
-        base.optimizer->second_moment(static_cast<int>(i)));
-    for (std::size_t t = 0; t < 3; ++t) all[3 * tensor + t].part->first = extent.first;
+  // What the optimizer's tensor `i` is: a value or a piece of one, and its moments.
+  for (int i = 0; i < base.optimizer->tensors(); ++i) {
+    const auto index = static_cast<std::size_t>(i);
+    const bool whole = base.sharding() == 0;
+    const std::size_t tensor = whole ? index : tensor_of(base, base.pieces[index]);
+    CheckpointTensor* const own = &all[kPrefixes.size() * tensor];
+    own[0].view = whole ? base.tensors[tensor].value : own_piece(base, base.pieces[index]);
+    own[1].view = base.optimizer->first_moment(i);
+    own[2].view = base.optimizer->second_moment(i);
+    for (std::size_t t = 0; !whole && t < kPrefixes.size(); ++t) {
+      own[t].part->first = base.pieces[index].of_tensor.first;
+    }
   }
   return all;
 }
@@ -261,12 +301,37 @@ Result<std::int64_t> count_nonfinite(RankBase& base, const TensorView& view) {
   return static_cast<std::int64_t>(count[0]);
 }
 
-Result<std::optional<std::string>> first_bad_value(RankBase& base) {
+namespace {
+
+/// What is wrong with the first value here that is not finite; empty where all are finite.
+Result<std::string> first_bad_value_here(RankBase& base) {
+  const auto text = [](const std::string& name, std::int64_t bad, std::int64_t elements) {
+    return fmt::format("parameter {} ({} of {} elements)", name, bad, elements);
+  };
+  for (const FlatPiece& piece : base.sharding() >= 3 ? base.pieces : std::vector<FlatPiece>()) {
+    QD_ASSIGN_OR_RETURN(const std::int64_t bad, count_nonfinite(base, own_piece(base, piece)));
+    const TrainedTensor& tensor = base.tensors[tensor_of(base, piece)];
+    if (bad > 0) return text(tensor.name, bad, tensor.shape.elements());
+  }
   for (const TrainedTensor& tensor : base.tensors) {
+    if (tensor.value.empty()) continue;
     QD_ASSIGN_OR_RETURN(const std::int64_t bad, count_nonfinite(base, tensor.value));
-    if (bad == 0) continue;
-    return fmt::format("parameter {} ({} of {} elements)", tensor.name, bad,
-                       tensor.value.elements());
+    if (bad > 0) return text(tensor.name, bad, tensor.value.elements());
+  }
+  return std::string();
+}
+
+}  // namespace
+
+Result<std::optional<std::string>> first_bad_value(RankBase& base) {
+  QD_ASSIGN_OR_RETURN(const std::string here, first_bad_value_here(base));
+  std::vector<std::string> all{here};
+  if (base.sharding() >= 3) {
+    CollectiveScope scope = base.world->whole().open("parameters that are not finite");
+    QD_ASSIGN_OR_RETURN(all, base.world->whole().gather_bytes(scope, here));
+  }
+  for (const std::string& text : all) {
+    if (!text.empty()) return text;
   }
   return std::nullopt;
 }

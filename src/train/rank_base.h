@@ -30,7 +30,7 @@ struct TrainedTensor {
   int contributions = 1;     ///< Of each micro-batch to its gradient.
   std::int64_t layer = 0;    ///< Whose backward completes its gradient.
   bool overwritten = false;  ///< By the first contribution of a step.
-  TensorView value;
+  TensorView value;          ///< Empty where ranks keep slices alone.
   TensorView gradient;
 };
 
@@ -42,7 +42,7 @@ struct RankBase {
   std::unique_ptr<Corpus> corpus;
   std::unique_ptr<Stream> stream;
   std::unique_ptr<Pool> pool;
-  Lease parameter_lease;
+  Lease parameter_lease;               ///< All values, or this rank's slices of them (stage 3).
   std::vector<TrainedTensor> tensors;  ///< In the order of their declaration.
   std::unique_ptr<GradientBuckets> buckets;
   std::vector<int> entry_of_tensor;  ///< Index in `tensors` to bucket entry.
@@ -73,11 +73,19 @@ struct RankBase {
 /// `backward_order` has every index of `tensors` once, as backward completes them.
 [[nodiscard]] Result<void> bind_training(RankBase& base, std::span<const int> backward_order);
 
+/// This rank's slice of the values of a bucket, one-dimensional.
+[[nodiscard]] TensorView own_values(const RankBase& base, int bucket);
+
 /// Every rank's slices of the values reach every rank. Collective; nothing to do where each rank
-/// has all.
+/// has all, or keeps its own alone.
 [[nodiscard]] Result<void> gather_values(RankBase& base);
 /// Those of one bucket.
 [[nodiscard]] Result<void> gather_values(RankBase& base, int bucket);
+
+/// What is whole of a value, or this rank's part, as a checkpoint loads it.
+[[nodiscard]] CheckpointTensor value_to_load(const RankBase& base, std::size_t tensor);
+/// Takes over a whole value as far as this rank keeps it.
+void write_value(RankBase& base, std::size_t tensor, std::span<const float> values);
 
 /// Values and both moments, by their names in a checkpoint.
 [[nodiscard]] std::vector<CheckpointTensor> checkpoint_tensors(const RankBase& base);
@@ -95,7 +103,8 @@ struct RankBase {
 void clear_loss(RankBase& base);
 /// How many elements of `view` are NaN or infinite.
 [[nodiscard]] Result<std::int64_t> count_nonfinite(RankBase& base, const TensorView& view);
-/// The first parameter with such an element, in words; nothing where all are finite.
+/// The first parameter with such an element, in words; nothing where all are finite. The same on
+/// every rank. Collective where ranks keep slices alone.
 [[nodiscard]] Result<std::optional<std::string>> first_bad_value(RankBase& base);
 
 }  // namespace quadrille::internal

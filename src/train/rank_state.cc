@@ -59,6 +59,13 @@ Result<void> build_shared(RankState& state) {
     state.model->parameters()[i].value = state.tensors[i].value;
     state.model->parameters()[i].gradient = state.tensors[i].gradient;
   }
+  if (state.sharding() < 3) return {};
+  const auto bind = [model = state.model.get()](int tensor, const TensorView& value) {
+    model->parameters()[static_cast<std::size_t>(tensor)].value = value;
+  };
+  QD_ASSIGN_OR_RETURN(
+      state.residency,
+      ParameterResidency::create(state, {parameters_of_layers(state.plan->job.model), bind}));
   return {};
 }
 

@@ -8,12 +8,14 @@
 
 #include "quadrille/model/transformer.h"
 #include "train/activations.h"
+#include "train/parameter_residency.h"
 #include "train/rank_base.h"
 
 namespace quadrille::internal {
 
 struct RankState : RankBase {
   std::unique_ptr<Transformer> model;  ///< Its parameter i is `tensors[i]`.
+  ParameterResidency residency;  ///< A layer's values are at hand between acquire and release.
   Activations activations;
   Lease rounding_lease;
   kernels::Rounding rounding;  ///< What the job's precision means on this host.

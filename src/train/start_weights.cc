@@ -12,9 +12,10 @@ namespace {
 Result<void> load_folder(RankState& state, const std::string& path) {
   QD_ASSIGN_OR_RETURN(const HuggingFaceFolder folder,
                       HuggingFaceFolder::open(path, state.model->spec()));
-  for (const Parameter& parameter : state.model->parameters()) {
-    QD_ASSIGN_OR_RETURN(const std::vector<float> values, folder.read(parameter.shape));
-    write_all<float>(*state.stream, parameter.value, values);
+  for (std::size_t i = 0; i < state.tensors.size(); ++i) {
+    QD_ASSIGN_OR_RETURN(const std::vector<float> values,
+                        folder.read(state.model->parameters()[i].shape));
+    write_value(state, i, values);
   }
   return state.stream->synchronize();
 }
@@ -28,8 +29,8 @@ Result<void> load_checkpoint(RankState& state, const std::string& path) {
                 fmt::format("{} was trained with tokenizer \"{}\", the job has \"{}\"",
                             checkpoint.path(), theirs, ours));
   }
-  for (const Parameter& parameter : state.model->parameters()) {
-    QD_RETURN_IF_ERROR(checkpoint.load(parameter.shape.name, *state.stream, parameter.value));
+  for (std::size_t i = 0; i < state.tensors.size(); ++i) {
+    QD_RETURN_IF_ERROR(checkpoint.load(value_to_load(state, i), *state.stream));
   }
   return {};
 }
@@ -39,7 +40,8 @@ Result<void> load_checkpoint(RankState& state, const std::string& path) {
 Result<void> start_anew(RankState& state) {
   const std::string& path = state.plan->job.model.weights;
   if (path.empty()) {
-    state.model->initialise(*state.stream, state.plan->job.training.seed);
+    state.residency.fill(
+        [&state] { state.model->initialise(*state.stream, state.plan->job.training.seed); });
     return {};
   }
   const Result<void> loaded =

@@ -173,6 +173,31 @@ class Bigram {
   TensorView x_, dx_, logits_;
 };
 
+TEST_F(CustomTrainerTest, RanksThatDivideTheMomentsTrainToTheSameBits) {
+  job_.training.clip = 0;  // the norm is summed by slices
+  job_.parallel.data = 3;
+  const Body train = [](CustomTrainer& trainer, Rank) { return Bigram::train(trainer); };
+  ASSERT_TRUE(run("plain", train).has_value());
+  job_.parallel.sharding = 1;
+  const auto divided = run("divided", train);
+  ASSERT_TRUE(divided.has_value()) << divided.error().to_text();
+  const auto difference = diff_checkpoints(resolve_checkpoint(path("divided")).value(),
+                                           resolve_checkpoint(path("plain")).value());
+  ASSERT_TRUE(difference.has_value()) << difference.error().to_text();
+  EXPECT_EQ(*difference, std::nullopt) << **difference;
+}
+
+TEST_F(CustomTrainerTest, ItsGradientsAndParametersAreNotDivided) {
+  for (const int sharding : {2, 3}) {
+    job_.parallel.sharding = sharding;
+    const auto done =
+        run("refused", [](CustomTrainer& trainer, Rank) { return Bigram::train(trainer); });
+    ASSERT_FALSE(done.has_value());
+    EXPECT_EQ(done.error().code, Code::kInvalid);
+    EXPECT_THAT(done.error().message, HasSubstr("parallel.sharding"));
+  }
+}
+
 TEST_F(CustomTrainerTest, DividesByTheTokensOfAllRanksWhateverEachBrings) {
   job_.training.steps = 1;
   job_.training.clip = 0;

@@ -29,8 +29,9 @@ struct GradientEntry {
   Shape shape;
   int contributions = 1;   ///< Per micro-batch: 2 for a tied embedding (head and lookup).
   std::int64_t layer = 0;  ///< Whose backward completes it.
-  /// The step's first contribution overwrites the gradient instead of adding to it, so a step need
-  /// not begin with zeros there: one pass over memory less.
+  /// The first contribution overwrites the gradient instead of adding to it (that of the step, from
+  /// stage 2 on of each micro-batch), so nothing need begin with zeros there: one pass over memory
+  /// less.
   bool overwritten = false;
   bool partial = false;  ///< Over the tensor axis too: each of its ranks has a part of the sum.
 };

@@ -52,6 +52,8 @@ struct ParameterShape {
 /// Indices into parameter_shapes in the order in which backward completes their gradients: how they
 /// lie in buckets.
 [[nodiscard]] std::vector<int> backward_order(const ModelSpec& model);
+/// Indices into parameter_shapes of what each layer uses; a tied embedding is in two.
+[[nodiscard]] std::vector<std::vector<int>> parameters_of_layers(const ModelSpec& model);
 /// How often one micro-batch adds to the gradient of `parameter`: twice to a tied embedding's.
 [[nodiscard]] int gradient_contributions(const ModelSpec& model, const ParameterShape& parameter);
 [[nodiscard]] std::int64_t parameter_count(const ModelSpec& model);

@@ -92,4 +92,15 @@ struct BucketArena {
 };
 [[nodiscard]] BucketArena lay_out_arena(const FlatLayout& layout);
 
+/// Memory for the buckets of two neighbouring layers, where a rank gathers what it is about to use:
+/// even layers lie at its start, odd ones at its end.
+struct LayerArena {
+  std::vector<std::vector<int>> buckets;  ///< Of each layer, ascending.
+  std::vector<std::int64_t> begin;        ///< Of each layer, in elements; its buckets follow.
+  std::int64_t elements = 0;
+};
+/// `tensors` of the layout that each layer uses; a tensor may be in several.
+[[nodiscard]] LayerArena lay_out_layers(const FlatLayout& layout,
+                                        std::span<const std::vector<int>> tensors);
+
 }  // namespace quadrille

@@ -72,7 +72,7 @@ class Transformer {
   /// Parameter indices in the order in which backward completes them.
   [[nodiscard]] std::vector<int> backward_order() const;
 
-  /// Fills every parameter's value: the same numbers for any layout (keyed by seed and name).
+  /// Fills every value that is bound: the same numbers for any layout (keyed by seed and name).
   void initialise(Stream& stream, std::uint64_t seed);
 
   /// One layer of one micro-batch. Errors: those of `contributed`.
