@@ -18,6 +18,7 @@
 #include "quadrille/kernels/matmul.h"
 #include "quadrille/launch/machine.h"
 #include "quadrille/memory/pool.h"
+#include "quadrille/observe/flight_recorder.h"
 
 namespace quadrille::launcher {
 namespace {
@@ -81,10 +82,12 @@ Finding check_peak(const HostTopology& host) {
 Finding check_shared_memory() {
   const auto free = free_space("/dev/shm");
   if (!free) return {"/dev/shm", Verdict::kBad, free.error().message};
+  std::string text = to_text(*free) + " free";
   const bool is_small = *free < 16_MiB;
-  return {
-      "/dev/shm", is_small ? Verdict::kBad : Verdict::kGood,
-      to_text(*free) + (is_small ? " free is too little for the ranks' flight recorder" : " free")};
+  if (is_small) text += " is too little for the ranks' flight recorder";
+  const std::size_t leftovers = remove_stale_shared_memory().size();
+  if (leftovers > 0) text += fmt::format("; removed {} that runs left behind", leftovers);
+  return {"/dev/shm", is_small ? Verdict::kBad : Verdict::kGood, text};
 }
 
 Finding check_disk() {

@@ -6,7 +6,19 @@
 
 #include <cstring>
 
+#include "quadrille/mesh/placement.h"
+
 namespace quadrille {
+
+RowSplits RowSplits::even(std::int64_t rows, Rank rank, int size) {
+  RowSplits splits;
+  const std::int64_t mine = shard_extent(rows, rank.value, size).length;
+  for (int r = 0; r < size; ++r) {
+    splits.send.push_back(shard_extent(rows, r, size).length);
+    splits.receive.push_back(mine);
+  }
+  return splits;
+}
 
 Result<void> Communicator::sum(CollectiveScope& scope, std::span<double> values) {
   const std::string_view mine(reinterpret_cast<const char*>(values.data()), values.size_bytes());

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <numeric>
 #include <utility>
 
+#include "comm/row_blocks.h"
 #include "quadrille/base/check.h"
 #include "quadrille/kernels/collective.h"
 
@@ -34,6 +37,34 @@ Extent shard_elements(const TensorView& tensor, int rank, int ranks) {
   const Extent extent = shard_extent(rows, rank, ranks);
   return Extent{extent.first * row, extent.length * row};
 }
+
+Bytes DirectMover::memory_bytes(int ranks) {
+  return Meeting::memory_bytes(ranks) +
+         Bytes(static_cast<std::int64_t>(sizeof(Box))) * ranks * ranks;
+}
+
+namespace {
+
+Box* boxes_in(void* memory, int ranks) {
+  auto* const after = static_cast<std::byte*>(memory) + Meeting::memory_bytes(ranks).count();
+  return reinterpret_cast<Box*>(after);
+}
+
+}  // namespace
+
+void DirectMover::prepare(void* memory, int ranks) {
+  Meeting::prepare(memory, ranks);
+  Box* const boxes = boxes_in(memory, ranks);
+  for (int i = 0; i < ranks * ranks; ++i) std::construct_at(boxes + i);
+}
+
+DirectMover::DirectMover(Group group, void* memory, Meeting& meeting, std::unique_ptr<Reach> reach,
+                         std::unique_ptr<Mover> otherwise)
+    : group_(std::move(group)),
+      boxes_(boxes_in(memory, group_.size())),
+      meeting_(meeting),
+      reach_(std::move(reach)),
+      otherwise_(std::move(otherwise)) {}
 
 TensorView DirectMover::peer_view(int peer, const TensorView& mine) const {
   void* const address = reach_->address(peer, meeting_.post(peer).location);
@@ -125,6 +156,55 @@ Result<void> DirectMover::broadcast(const Call& call, Stream& stream, const Tens
     kernels::copy_past_caches(stream, peer_view(call.root, tensor), tensor.flat());
   }
   return leave(call, stream);
+}
+
+Result<void> DirectMover::all_to_all(const Call& call, Stream& stream, const TensorView& source,
+                                     const TensorView& target, const RowSplits& splits) {
+  QD_ASSIGN_OR_RETURN(const auto texts, bytes(call, packed(splits)));
+  QD_ASSIGN_OR_RETURN(const auto all, agree_on_splits(texts, group_.members));
+  QD_ASSIGN_OR_RETURN(const bool reached, meet(call, source));
+  if (!reached) return otherwise_->all_to_all(call, stream, source, target, splits);
+  for (int step = 0; step < group_.size(); ++step) {  // not all from the same rank at once
+    const int r = (group_.me + step) % group_.size();
+    const TensorView mine = block_of(target, splits.receive, r);
+    if (mine.empty()) continue;
+    const std::vector<std::int64_t>& rows = all[static_cast<std::size_t>(r)].send;
+    const Shape shape =
+        source.shape().with_extent(0, std::accumulate(rows.begin(), rows.end(), std::int64_t{0}));
+    const TensorView theirs(source.device(), reach_->address(r, meeting_.post(r).location),
+                            source.dtype(), shape);
+    kernels::copy_past_caches(stream, block_of(theirs, rows, group_.me), mine);
+  }
+  return leave(call, stream);
+}
+
+Result<void> DirectMover::send(const PairCall& call, Stream& stream, const TensorView& tensor) {
+  Mailbox mailbox(box(call), meeting_.peers(), call);
+  const Location location =
+      tensor.empty() ? Location{0, 0} : reach_->locate(tensor.address(), tensor.bytes());
+  QD_ASSIGN_OR_RETURN(const auto outcome, mailbox.offer(location, tensor.bytes().count()));
+  if (outcome == Mailbox::Outcome::kTaken) return {};
+  QD_CHECK(otherwise_ != nullptr);
+  return otherwise_->send(call, stream, tensor);
+}
+
+Result<void> DirectMover::recv(const PairCall& call, Stream& stream, const TensorView& tensor) {
+  Mailbox mailbox(box(call), meeting_.peers(), call);
+  QD_ASSIGN_OR_RETURN(const Location location, mailbox.take(tensor.bytes().count()));
+  if (location.region == Location::kNowhere) {
+    mailbox.ask_for_message();
+    QD_CHECK(otherwise_ != nullptr);
+    return otherwise_->recv(call, stream, tensor);
+  }
+  Result<void> done;
+  if (!tensor.empty()) {
+    const TensorView theirs(tensor.device(), reach_->address(call.source, location), tensor.dtype(),
+                            tensor.shape());
+    kernels::copy_past_caches(stream, theirs, tensor);
+    done = stream.synchronize();
+  }
+  mailbox.done();
+  return done;
 }
 
 Result<Lease> DirectMover::lease(const Call& call, Pool& pool, const LeaseRequest& request) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "comm/group.h"
+#include "comm/mailbox.h"
 #include "comm/meeting.h"
 #include "comm/mover.h"
 #include "quadrille/mesh/placement.h"
@@ -40,13 +41,15 @@ class Reach {
 
 class DirectMover final : public Mover {
  public:
-  /// `otherwise` moves what is out of reach; null where nothing is.
-  DirectMover(Group group, Meeting& meeting, std::unique_ptr<Reach> reach,
-              std::unique_ptr<Mover> otherwise)
-      : group_(std::move(group)),
-        meeting_(meeting),
-        reach_(std::move(reach)),
-        otherwise_(std::move(otherwise)) {}
+  /// A place for `ranks` to meet and to pass messages, before any of them uses it (aligned to 64
+  /// bytes).
+  [[nodiscard]] static Bytes memory_bytes(int ranks);
+  static void prepare(void* memory, int ranks);
+
+  /// `memory` was prepared and holds `meeting`. `otherwise` moves what is out of reach; null where
+  /// nothing is.
+  DirectMover(Group group, void* memory, Meeting& meeting, std::unique_ptr<Reach> reach,
+              std::unique_ptr<Mover> otherwise);
 
   Result<void> barrier(const Call& call) override;
   Result<std::vector<std::string>> bytes(const Call& call, std::string_view mine) override;
@@ -54,6 +57,10 @@ class DirectMover final : public Mover {
   Result<void> reduce_scatter(const Call& call, Stream& stream, const TensorView& tensor) override;
   Result<void> all_gather(const Call& call, Stream& stream, const TensorView& tensor) override;
   Result<void> broadcast(const Call& call, Stream& stream, const TensorView& tensor) override;
+  Result<void> all_to_all(const Call& call, Stream& stream, const TensorView& source,
+                          const TensorView& target, const RowSplits& splits) override;
+  Result<void> send(const PairCall& call, Stream& stream, const TensorView& tensor) override;
+  Result<void> recv(const PairCall& call, Stream& stream, const TensorView& tensor) override;
   Result<Lease> lease(const Call& call, Pool& pool, const LeaseRequest& request) override;
 
  private:
@@ -65,7 +72,12 @@ class DirectMover final : public Mover {
   [[nodiscard]] TensorView peer_view(int peer, const TensorView& mine) const;
   [[nodiscard]] std::vector<TensorView> peer_views(const TensorView& mine, Extent part) const;
 
+  [[nodiscard]] Box& box(const PairCall& call) const {
+    return boxes_[call.source * group_.size() + call.target];
+  }
+
   Group group_;
+  Box* boxes_;  ///< By source, then target.
   Meeting& meeting_;
   std::unique_ptr<Reach> reach_;
   std::unique_ptr<Mover> otherwise_;

@@ -69,7 +69,7 @@ class Meeting {
   /// Small gathers travel inside the meeting's memory.
   static constexpr std::size_t kInlineBytes = 4096;
 
-  [[nodiscard]] static Bytes memory_bytes(int ranks);
+  [[nodiscard]] static Bytes memory_bytes(int ranks);  ///< A multiple of 64 bytes.
   /// Makes `memory` (aligned to 64 bytes) a place to meet, before any rank has a view of it.
   static void prepare(void* memory, int ranks);
 
@@ -89,6 +89,8 @@ class Meeting {
   /// Waits until no rank needs this round's memory any more. Where ranks cannot vanish they only
   /// compute, so nothing ends this wait early; one that never comes ends the process.
   [[nodiscard]] Result<void> leave(const Call& call);
+
+  [[nodiscard]] Peers& peers() const { return peers_; }
 
  private:
   static constexpr std::uint64_t kBroken = std::uint64_t{1} << 63;

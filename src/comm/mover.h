@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "comm/call.h"
+#include "comm/group.h"
 #include "quadrille/base/result.h"
+#include "quadrille/comm/communicator.h"
 #include "quadrille/device/device.h"
 #include "quadrille/memory/pool.h"
 
@@ -24,6 +26,15 @@ struct LeaseRequest {
   std::string_view what;
 };
 
+/// One message as both of its ranks call it.
+struct PairCall {
+  std::string operation;  ///< Of the call, which views it.
+  Call call;       ///< The same on both; its sequence counts the pair's messages in this direction.
+  Group pair;      ///< The two of them.
+  int source = 0;  ///< In the whole group, like the target.
+  int target = 0;
+};
+
 class Mover {
  public:
   virtual ~Mover() = default;
@@ -34,6 +45,10 @@ class Mover {
                                       const TensorView& tensor) = 0;
   virtual Result<void> all_gather(const Call& call, Stream& stream, const TensorView& tensor) = 0;
   virtual Result<void> broadcast(const Call& call, Stream& stream, const TensorView& tensor) = 0;
+  virtual Result<void> all_to_all(const Call& call, Stream& stream, const TensorView& source,
+                                  const TensorView& target, const RowSplits& splits) = 0;
+  virtual Result<void> send(const PairCall& call, Stream& stream, const TensorView& tensor) = 0;
+  virtual Result<void> recv(const PairCall& call, Stream& stream, const TensorView& tensor) = 0;
   /// Memory of the pool's, unless the backend has some that it moves faster.
   virtual Result<Lease> lease(const Call& call, Pool& pool, const LeaseRequest& request) {
     QD_RETURN_IF_ERROR(barrier(call));

@@ -27,8 +27,10 @@ class MpiMover final : public Mover {
   MpiMover(Group members, MpiLink& link, int number)
       : group_(std::move(members)),
         link_(link),
-        header_tag_(2 * number),
-        data_tag_(2 * number + 1),
+        header_tag_(4 * number),
+        data_tag_(4 * number + 1),
+        pair_header_tag_(4 * number + 2),
+        pair_data_tag_(4 * number + 3),
         headers_(static_cast<std::size_t>(group_.size())) {}
 
   Result<void> barrier(const Call& call) override;
@@ -37,6 +39,11 @@ class MpiMover final : public Mover {
   Result<void> reduce_scatter(const Call& call, Stream& stream, const TensorView& tensor) override;
   Result<void> all_gather(const Call& call, Stream& stream, const TensorView& tensor) override;
   Result<void> broadcast(const Call& call, Stream& stream, const TensorView& tensor) override;
+
+  Result<void> all_to_all(const Call& call, Stream& stream, const TensorView& source,
+                          const TensorView& target, const RowSplits& splits) override;
+  Result<void> send(const PairCall& call, Stream& stream, const TensorView& tensor) override;
+  Result<void> recv(const PairCall& call, Stream& stream, const TensorView& tensor) override;
 
  private:
   /// A call as it travels; a longer place is cut.
@@ -55,6 +62,11 @@ class MpiMover final : public Mover {
   [[nodiscard]] Result<void> scatter_sums(const Call& call, Stream& stream,
                                           const TensorView& tensor);
   [[nodiscard]] Result<void> gather_shards(const Call& call, const TensorView& tensor);
+  /// Tells the other end of a message what this rank expects, and hears the same: the rendezvous.
+  [[nodiscard]] Result<void> shake_hands(const PairCall& call, int other, Bytes bytes);
+  /// part(bytes) for each message of a tensor.
+  template <class Part>
+  void in_messages(const TensorView& tensor, const Part& part) const;
   /// Message `round` of rank `shard`'s part of the tensor; empty past its end.
   [[nodiscard]] TensorView piece(const TensorView& tensor, int shard, std::int64_t round) const;
   [[nodiscard]] std::int64_t rounds(const TensorView& tensor) const;
@@ -69,6 +81,8 @@ class MpiMover final : public Mover {
   MpiLink& link_;
   int header_tag_;
   int data_tag_;
+  int pair_header_tag_;
+  int pair_data_tag_;
   std::vector<Header> headers_;  ///< Of the collective under way, by group rank.
 };
 

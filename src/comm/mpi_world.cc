@@ -115,8 +115,9 @@ class MpiWorld final : public World {
     made.meeting.emplace(made.place->meeting(), group, *made.peers);
     auto staged = std::make_unique<StagedMover>(group, *made.meeting, made.place->stages(),
                                                 std::move(messages));
-    return std::make_unique<DirectMover>(
-        group, *made.meeting, std::make_unique<SharedReach>(regions_, group), std::move(staged));
+    return std::make_unique<DirectMover>(group, made.place->meeting(), *made.meeting,
+                                         std::make_unique<SharedReach>(regions_, group),
+                                         std::move(staged));
   }
 
   MpiLink& link_;

@@ -4,7 +4,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
+
+#include "comm/row_blocks.h"
+#include "quadrille/kernels/collective.h"
 
 namespace quadrille::internal {
 namespace {
@@ -14,8 +18,8 @@ Call call_of(std::string_view operation, const CollectiveScope& scope, const Ten
 }
 
 Result<void> check_sum(const Call& call, const TensorView& tensor) {
-  if (tensor.dtype() == DType::kF32) return {};
-  return fail(Code::kInvalid, fmt::format("{}: sums are of F32, not {}", describe(call),
+  if (tensor.dtype() == DType::kF32 || tensor.dtype() == DType::kBF16) return {};
+  return fail(Code::kInvalid, fmt::format("{}: sums are of F32 or BF16, not {}", describe(call),
                                           kDTypeText.text(tensor.dtype())));
 }
 
@@ -24,51 +28,38 @@ Result<void> check_sum(const Call& call, const TensorView& tensor) {
 template <class Move>
 auto RecordedCommunicator::recorded(Call& call, Move move) -> decltype(move()) {
   call.sequence = ++sequence_;
-  FlightTable* table = group_.options->recorder;
+  return recorded(group_, call, std::move(move));
+}
+
+template <class Move>
+auto RecordedCommunicator::recorded(const Group& group, const Call& call, Move move)
+    -> decltype(move()) {
+  FlightTable* table = group.options->recorder;
   if (table != nullptr) {
-    table->enter(group_.world_rank(),
-                 FlightEntry{group_.id, sequence_, std::string(call.operation), call.bytes,
+    table->enter(group.world_rank(),
+                 FlightEntry{group.id, call.sequence, std::string(call.operation), call.bytes,
                              std::string(call.place), false, monotonic_now().count()});
   }
-  const StopSignal* stop = group_.options->stop;
+  const StopSignal* stop = group.options->stop;
   if (stop != nullptr && stop->abort_requested()) {
     return fail(Code::kAborted, "stopped at once on request before " + describe(call));
   }
   auto result = move();
   // A failed collective stays open in the ring: it is what this rank was doing.
-  if (table != nullptr && result) table->finish(group_.world_rank(), group_.id);
+  if (table != nullptr && result) table->finish(group.world_rank(), group.id);
   return result;
 }
 
 template <class Move>
 Result<void> RecordedCommunicator::reach(Stream& stream, const TensorView& tensor, Move move) {
-  if (tensor.empty() || stream.device().host_addressable()) {
+  if (!Bounce::is_needed(stream, tensor)) {
     QD_RETURN_IF_ERROR(stream.synchronize());
     return move(stream, tensor);
   }
-  QD_ASSIGN_OR_RETURN(const TensorView copy, bounce_view(tensor));
-  const std::span<std::byte> bytes(static_cast<std::byte*>(copy.address()),
-                                   static_cast<std::size_t>(copy.bytes().count()));
-  stream.download(tensor, bytes);
-  QD_RETURN_IF_ERROR(stream.synchronize());
-  QD_RETURN_IF_ERROR(move(*bounce_.stream, copy));
-  stream.upload(bytes, tensor);
+  QD_ASSIGN_OR_RETURN(const TensorView copy, bounce_.download(stream, tensor));
+  QD_RETURN_IF_ERROR(move(bounce_.stream(), copy));
+  Bounce::upload(stream, copy, tensor);
   return {};
-}
-
-Result<TensorView> RecordedCommunicator::bounce_view(const TensorView& tensor) {
-  if (bounce_.device == nullptr) {
-    bounce_.device = make_host_device();
-    bounce_.stream = bounce_.device->make_stream();
-    QD_ASSIGN_OR_RETURN(bounce_.pool,
-                        Pool::create({bounce_.device.get(), Bytes(0), "copies for peers"}));
-  }
-  if (bounce_.lease.bytes() < tensor.bytes()) {
-    bounce_.lease = Lease();
-    QD_ASSIGN_OR_RETURN(bounce_.lease,
-                        bounce_.pool->lease(tensor.bytes(), MemoryTag::kCommunication, "tensor"));
-  }
-  return bounce_.lease.view(tensor.dtype(), tensor.shape());
 }
 
 Result<void> RecordedCommunicator::move_tensor(Call call, Stream& stream, const TensorView& tensor,
@@ -118,6 +109,90 @@ Result<void> RecordedCommunicator::broadcast(CollectiveScope& scope, Stream& str
   }
   call.root = root.value;
   return move_tensor(call, stream, tensor, &Mover::broadcast);
+}
+
+Result<void> RecordedCommunicator::all_to_all(CollectiveScope& scope, Stream& stream,
+                                              const TensorView& source, const TensorView& target,
+                                              const RowSplits& splits) {
+  QD_RETURN_IF_ERROR(check_splits(source, target, splits, size()));
+  // Ranks may have different numbers of rows, but rows alike.
+  const std::int64_t row = source.shape().with_extent(0, 1).elements();
+  Call call{"all_to_all", row * element_bytes(source.dtype()), scope.place(), -1, 0};
+  return recorded(call, [&]() -> Result<void> {
+    if (stream.device().host_addressable()) {
+      QD_RETURN_IF_ERROR(stream.synchronize());
+      return move_blocks(call, stream, source, target, splits);
+    }
+    QD_ASSIGN_OR_RETURN(const TensorView from, second_bounce_.download(stream, source));
+    QD_ASSIGN_OR_RETURN(const TensorView to, bounce_.view(target));
+    // Host memory is one for all host devices.
+    const TensorView beside(to.device(), from.address(), from.dtype(), from.shape());
+    QD_RETURN_IF_ERROR(move_blocks(call, bounce_.stream(), beside, to, splits));
+    if (!target.empty()) Bounce::upload(stream, to, target);
+    return {};
+  });
+}
+
+Result<void> RecordedCommunicator::move_blocks(const Call& call, Stream& stream,
+                                               const TensorView& source, const TensorView& target,
+                                               const RowSplits& splits) {
+  if (size() > 1) return mover_->all_to_all(call, stream, source, target, splits);
+  kernels::copy_past_caches(stream, source, target);
+  return stream.synchronize();
+}
+
+Result<PairCall> RecordedCommunicator::next_message(const CollectiveScope& scope,
+                                                    const TensorView& tensor, Rank source,
+                                                    Rank target) {
+  const Rank peer = source == rank() ? target : source;
+  if (peer == rank() || peer < Rank{0} || peer >= Rank{size()}) {
+    return fail(Code::kInvalid, fmt::format("a message at {} from rank {} to {} in a group of {}",
+                                            scope.place(), source.value, target.value, size()));
+  }
+  const auto member = [&](Rank r) { return group_.members[static_cast<std::size_t>(r.value)]; };
+  PairCall message;
+  message.source = source.value;
+  message.target = target.value;
+  message.pair = group_;
+  message.pair.members = {std::min(member(source), member(target)),
+                          std::max(member(source), member(target))};
+  message.pair.me = group_.world_rank() == message.pair.members.front() ? 0 : 1;
+  // Another name for each direction of each pair of each group.
+  const auto direction =
+      static_cast<std::uint64_t>(source.value) * 65536U + static_cast<std::uint64_t>(target.value);
+  message.pair.id = group_.id ^ ((direction + 1) * 0x9E3779B97F4A7C15ULL);
+  message.operation = fmt::format("message {} to {}", member(source).value, member(target).value);
+  message.call = Call{
+      {}, tensor.bytes().count(), scope.place(), -1, ++messages_[{source.value, target.value}]};
+  return message;
+}
+
+Result<void> RecordedCommunicator::send(CollectiveScope& scope, Stream& stream,
+                                        const TensorView& tensor, Rank target) {
+  QD_ASSIGN_OR_RETURN(PairCall message, next_message(scope, tensor, rank(), target));
+  message.call.operation = message.operation;
+  return recorded(message.pair, message.call, [&]() -> Result<void> {
+    if (!Bounce::is_needed(stream, tensor)) {
+      QD_RETURN_IF_ERROR(stream.synchronize());
+      return mover_->send(message, stream, tensor);
+    }
+    QD_ASSIGN_OR_RETURN(const TensorView copy, bounce_.download(stream, tensor));
+    return mover_->send(message, bounce_.stream(), copy);
+  });
+}
+
+Result<void> RecordedCommunicator::recv(CollectiveScope& scope, Stream& stream,
+                                        const TensorView& tensor, Rank source) {
+  QD_ASSIGN_OR_RETURN(PairCall message, next_message(scope, tensor, source, rank()));
+  message.call.operation = message.operation;
+  return recorded(message.pair, message.call, [&]() -> Result<void> {
+    QD_RETURN_IF_ERROR(stream.synchronize());
+    if (!Bounce::is_needed(stream, tensor)) return mover_->recv(message, stream, tensor);
+    QD_ASSIGN_OR_RETURN(const TensorView copy, bounce_.view(tensor));
+    QD_RETURN_IF_ERROR(mover_->recv(message, bounce_.stream(), copy));
+    Bounce::upload(stream, copy, tensor);
+    return {};
+  });
 }
 
 Result<void> RecordedCommunicator::barrier(CollectiveScope& scope) {

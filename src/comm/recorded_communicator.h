@@ -6,11 +6,14 @@
 // the flight recorder, brings tensors to where a mover can take them, and lets the mover move them.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "comm/bounce.h"
 #include "comm/call.h"
 #include "comm/group.h"
 #include "comm/mover.h"
@@ -36,38 +39,45 @@ class RecordedCommunicator final : public Communicator {
                                         const TensorView& tensor) override;
   [[nodiscard]] Result<void> broadcast(CollectiveScope& scope, Stream& stream,
                                        const TensorView& tensor, Rank root) override;
+  [[nodiscard]] Result<void> all_to_all(CollectiveScope& scope, Stream& stream,
+                                        const TensorView& source, const TensorView& target,
+                                        const RowSplits& splits) override;
+  [[nodiscard]] Result<void> send(CollectiveScope& scope, Stream& stream, const TensorView& tensor,
+                                  Rank target) override;
+  [[nodiscard]] Result<void> recv(CollectiveScope& scope, Stream& stream, const TensorView& tensor,
+                                  Rank source) override;
   [[nodiscard]] Result<void> barrier(CollectiveScope& scope) override;
   [[nodiscard]] Result<std::vector<std::string>> gather_bytes(CollectiveScope& scope,
                                                               std::string_view mine) override;
 
   /// Host memory held to carry tensors of devices that the host cannot touch.
-  [[nodiscard]] Bytes bounce_bytes() const { return bounce_.lease.bytes(); }
+  [[nodiscard]] Bytes bounce_bytes() const { return bounce_.bytes() + second_bounce_.bytes(); }
 
  private:
+  /// Counts and records a call of the group, or of a pair, around move().
   template <class Move>
   auto recorded(Call& call, Move move) -> decltype(move());
+  template <class Move>
+  auto recorded(const Group& group, const Call& call, Move move) -> decltype(move());
   /// Records a collective on a tensor and lets `member` of the mover move it.
   using TensorMove = Result<void> (Mover::*)(const Call&, Stream&, const TensorView&);
   [[nodiscard]] Result<void> move_tensor(Call call, Stream& stream, const TensorView& tensor,
                                          TensorMove member);
-
+  [[nodiscard]] Result<void> move_blocks(const Call& call, Stream& stream, const TensorView& source,
+                                         const TensorView& target, const RowSplits& splits);
+  /// This rank's next message, as `source` or `target`. Errors: kInvalid for no such peer.
+  [[nodiscard]] Result<PairCall> next_message(const CollectiveScope& scope,
+                                              const TensorView& tensor, Rank source, Rank target);
   /// Moves the tensor in place, or a host copy of it, back and forth.
   template <class Move>
   [[nodiscard]] Result<void> reach(Stream& stream, const TensorView& tensor, Move move);
-  [[nodiscard]] Result<TensorView> bounce_view(const TensorView& tensor);
-
-  /// Made when first needed; grows to the largest tensor.
-  struct Bounce {
-    std::unique_ptr<Device> device;
-    std::unique_ptr<Stream> stream;
-    std::unique_ptr<Pool> pool;
-    Lease lease;
-  };
 
   Group group_;
   std::unique_ptr<Mover> mover_;
   std::uint64_t sequence_ = 0;
+  std::map<std::pair<int, int>, std::uint64_t> messages_;  ///< By source and target.
   Bounce bounce_;
+  Bounce second_bounce_;
 };
 
 }  // namespace quadrille::internal

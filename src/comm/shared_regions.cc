@@ -198,7 +198,7 @@ Result<SharedPlace> SharedPlace::make(const std::string& run_id, const std::stri
                                       const Group& group, const Reach::Exchange& exchange) {
   constexpr std::int64_t kPage = 4096;
   const std::int64_t stages =
-      (Meeting::memory_bytes(group.size()).count() + kPage - 1) / kPage * kPage;
+      (DirectMover::memory_bytes(group.size()).count() + kPage - 1) / kPage * kPage;
   std::optional<SharedSegment> segment;
   Result<void> status;
   const auto keep = [&](Result<SharedSegment> made) {
@@ -212,7 +212,7 @@ Result<SharedPlace> SharedPlace::make(const std::string& run_id, const std::stri
     static_cast<void>(remove_if_unused(segment_name(run_id, name)));
     keep(SharedSegment::create(run_id, name,
                                Bytes(stages) + StagedMover::memory_bytes(group.size())));
-    if (segment) Meeting::prepare(segment->bytes().data(), group.size());
+    if (segment) DirectMover::prepare(segment->bytes().data(), group.size());
   }
   QD_ASSIGN_OR_RETURN(const auto made, exchange(packed(status)));
   QD_RETURN_IF_ERROR(first_error(made, group.members));

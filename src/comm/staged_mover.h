@@ -4,7 +4,8 @@
 
 // Collectives of processes of one host on memory that their peers cannot reach: piece by piece
 // through a stage of each rank that all have mapped. Two more copies than in place, and two
-// meetings a piece, but no messages.
+// meetings a piece, but no messages. What each rank gets from one other only (all-to-all, send)
+// goes by message: a stage would copy it once more.
 
 #include <cstddef>
 #include <memory>
@@ -40,6 +41,17 @@ class StagedMover final : public Mover {
   Result<void> reduce_scatter(const Call& call, Stream& stream, const TensorView& tensor) override;
   Result<void> all_gather(const Call& call, Stream& stream, const TensorView& tensor) override;
   Result<void> broadcast(const Call& call, Stream& stream, const TensorView& tensor) override;
+
+  Result<void> all_to_all(const Call& call, Stream& stream, const TensorView& source,
+                          const TensorView& target, const RowSplits& splits) override {
+    return messages_->all_to_all(call, stream, source, target, splits);
+  }
+  Result<void> send(const PairCall& call, Stream& stream, const TensorView& tensor) override {
+    return messages_->send(call, stream, tensor);
+  }
+  Result<void> recv(const PairCall& call, Stream& stream, const TensorView& tensor) override {
+    return messages_->recv(call, stream, tensor);
+  }
 
  private:
   /// Elements of a piece: a stage holds one of each rank's shard.

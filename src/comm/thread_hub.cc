@@ -12,10 +12,10 @@
 namespace quadrille::internal {
 
 ThreadHub::Place::Place(int ranks)
-    : memory(
-          std::aligned_alloc(64, static_cast<std::size_t>(Meeting::memory_bytes(ranks).count()))) {
+    : memory(std::aligned_alloc(
+          64, static_cast<std::size_t>(DirectMover::memory_bytes(ranks).count()))) {
   QD_CHECK(memory != nullptr);
-  Meeting::prepare(memory, ranks);
+  DirectMover::prepare(memory, ranks);
 }
 
 ThreadHub::Place::~Place() { std::free(memory); }

@@ -65,9 +65,10 @@ class ThreadWorld final : public World {
     if (made.communicator == nullptr) {
       std::unique_ptr<Mover> mover;
       if (group.size() > 1) {
-        made.meeting.emplace(hub_.meeting(group.members), group, hub_);
-        mover = std::make_unique<DirectMover>(group, *made.meeting, std::make_unique<ThreadReach>(),
-                                              nullptr);
+        void* const memory = hub_.meeting(group.members);
+        made.meeting.emplace(memory, group, hub_);
+        mover = std::make_unique<DirectMover>(group, memory, *made.meeting,
+                                              std::make_unique<ThreadReach>(), nullptr);
       }
       made.communicator =
           std::make_unique<RecordedCommunicator>(std::move(group), std::move(mover));

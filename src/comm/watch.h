@@ -23,8 +23,8 @@ class Backoff {
  public:
   explicit Backoff(bool always_yield) : turn_(always_yield ? kPauses : 0) {}
   void turn();
-  /// Still in the phase where reading a clock each turn would be the larger part.
-  [[nodiscard]] bool brief() const { return turn_ < kPauses; }
+  /// Still in the phases where looking around each turn would be the larger part.
+  [[nodiscard]] bool brief() const { return turn_ < kPauses + kYields; }
 
  private:
   static constexpr int kPauses = 4000;  // about 100-200 us

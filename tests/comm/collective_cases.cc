@@ -7,7 +7,9 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
+#include "kernels/bfloat16.h"
 #include "quadrille/base/check.h"
 #include "quadrille/device/device.h"
 #include "quadrille/memory/pool.h"
@@ -25,113 +27,224 @@ float value_of(Rank world_rank, std::int64_t element) {
   return std::ldexp(unit, static_cast<int>(mixed % 23U) - 11);
 }
 
-float serial_sum(const std::vector<Rank>& members, std::int64_t element) {
-  float sum = value_of(members.front(), element);
-  for (std::size_t r = 1; r < members.size(); ++r) sum += value_of(members[r], element);
-  return sum;
+float widened(float value) { return value; }
+float widened(BFloat16 value) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16U);
 }
-
-/// What the tensor holds in [first, first + length) against what it should.
-template <class Expected>
-Result<void> compare(const std::vector<float>& got, Extent range, std::string_view what,
-                     Expected expected) {
-  for (std::int64_t i = range.first; i < range.first + range.length; ++i) {
-    const float right = expected(i);
-    const float found = got[static_cast<std::size_t>(i)];
-    if (std::bit_cast<std::uint32_t>(right) == std::bit_cast<std::uint32_t>(found)) continue;
-    return fail(Code::kCorrupt, fmt::format("{} of {} elements: element {} is {}, expected {}",
-                                            what, got.size(), i, found, right));
+/// To the nearest number of the type.
+template <class T>
+T narrowed(float value) {
+  if constexpr (std::is_same_v<T, float>) {
+    return value;
+  } else {
+    const float nearest = test::nearest_bf16(value);
+    return BFloat16{static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(nearest) >> 16U)};
   }
-  return {};
 }
 
+/// Every collective on tensors of one type.
+template <class T>
 class Cases {
  public:
-  Cases(World& world, Communicator& group, std::vector<Rank> members)
-      : world_(world), group_(group), members_(std::move(members)) {}
+  Cases(Communicator& group, std::vector<Rank> members)
+      : group_(group), members_(std::move(members)) {}
 
   Result<void> run(std::int64_t elements, const DeviceMaker& make_device) {
-    elements_ = elements;
+    tabulate(elements);
     auto device = make_device();
     auto stream = device->make_stream();
     QD_ASSIGN_OR_RETURN(auto pool, Pool::create({device.get(), Bytes(0), "test"}));
     stream_ = stream.get();
-    const Bytes bytes((elements + kMostShift) * 4);
+    room_ = elements + kMostShift + kWidth * group_.size();
+    const Bytes bytes(2 * room_ * kBytes);
     QD_ASSIGN_OR_RETURN(const Lease leased,
                         group_.lease(*pool, bytes, MemoryTag::kGradient, "tensor"));
     QD_ASSIGN_OR_RETURN(const Lease own, pool->lease(bytes, MemoryTag::kGradient, "tensor"));
-    const Bytes shift(4 * (group_.rank().value * 3 % kMostShift));
-    for (const TensorView& tensor : {leased.view(DType::kF32, Shape{elements}),
-                                     leased.view_at(shift, DType::kF32, Shape{elements}),
-                                     own.view_at(shift, DType::kF32, Shape{elements})}) {
-      tensor_ = tensor;
-      QD_RETURN_IF_ERROR(run_all());
+    const std::int64_t shift = group_.rank().value * 3 % kMostShift;
+    const Shape rows{elements / kWidth, kWidth};
+    for (const Lease* lease : {&leased, &own}) {
+      QD_RETURN_IF_ERROR(run_all(*lease, 0, Shape{elements}));
+      QD_RETURN_IF_ERROR(run_all(*lease, shift, rows));
     }
     return {};
   }
 
  private:
   static constexpr std::int64_t kMostShift = 16;
+  static constexpr std::int64_t kWidth = 3;
+  static constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
 
-  Result<void> run_all() {
+  /// A tensor in the first half of the lease, and one in the second for what moves elsewhere.
+  Result<void> run_all(const Lease& lease, std::int64_t shift, Shape shape) {
+    tensor_ = lease.view_at(Bytes(shift * kBytes), dtype_of<T>(), shape);
+    room_of_target_ =
+        lease.view_at(Bytes((room_ + shift) * kBytes), dtype_of<T>(), Shape{room_ - kMostShift});
+    room_of_source_ =
+        lease.view_at(Bytes(shift * kBytes), dtype_of<T>(), Shape{room_ - kMostShift});
     QD_RETURN_IF_ERROR(all_reduce());
     QD_RETURN_IF_ERROR(reduce_scatter());
     QD_RETURN_IF_ERROR(all_gather());
-    for (int root = 0; root < group_.size(); ++root) QD_RETURN_IF_ERROR(broadcast(Rank{root}));
+    for (const int root : {0, group_.size() - 1}) QD_RETURN_IF_ERROR(broadcast(Rank{root}));
+    QD_RETURN_IF_ERROR(ring());
+    if (shape.dimensions() < 2) return {};
+    QD_RETURN_IF_ERROR(all_to_all(true));
+    return all_to_all(false);
+  }
+
+  /// Every member's values, by group rank, and their sums.
+  void tabulate(std::int64_t elements) {
+    table_.assign(members_.size(), {});
+    sums_.clear();
+    for (std::int64_t i = 0; i < elements + 1; ++i) {
+      float sum = 0;
+      for (std::size_t r = 0; r < members_.size(); ++r) {
+        const T value = narrowed<T>(value_of(members_[r], i));
+        table_[r].push_back(value);
+        sum = r == 0 ? widened(value) : sum + widened(value);
+      }
+      sums_.push_back(narrowed<T>(sum));
+    }
+  }
+  [[nodiscard]] T stored(int rank, std::int64_t element) const {
+    const std::vector<T>& values = table_[static_cast<std::size_t>(rank)];
+    return values[static_cast<std::size_t>(element) % values.size()];
+  }
+  [[nodiscard]] T serial_sum(std::int64_t element) const {
+    return sums_[static_cast<std::size_t>(element)];
+  }
+  void fill(const TensorView& tensor, std::int64_t first = 0) {
+    std::vector<T> values;
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+      values.push_back(stored(group_.rank().value, first + i));
+    }
+    write_all<T>(*stream_, tensor, values);
+  }
+  [[nodiscard]] Extent shard(int rank) const {
+    const std::int64_t row = tensor_.shape().dimensions() < 2 ? 1 : kWidth;
+    const Extent rows = shard_extent(tensor_.shape()[0], rank, group_.size());
+    return Extent{rows.first * row, rows.length * row};
+  }
+  [[nodiscard]] Extent everything() const { return Extent{0, tensor_.elements()}; }
+
+  /// What the tensor holds in [first, first + length) against what it should, bit by bit.
+  template <class Expected>
+  Result<void> compare(const TensorView& tensor, Extent range, std::string_view what,
+                       Expected expected) {
+    QD_ASSIGN_OR_RETURN(const auto got, read_all<T>(*stream_, tensor));
+    for (std::int64_t i = range.first; i < range.first + range.length; ++i) {
+      const T right = expected(i);
+      const T found = got[static_cast<std::size_t>(i)];
+      if (std::memcmp(&right, &found, sizeof(T)) == 0) continue;
+      return fail(Code::kCorrupt,
+                  fmt::format("{} of {} {}: element {} is {}, expected {}", what,
+                              kDTypeText.text(tensor.dtype()), tensor.shape().to_text(), i,
+                              widened(found), widened(right)));
+    }
     return {};
   }
 
-  void fill() {
-    std::vector<float> values;
-    for (std::int64_t i = 0; i < elements_; ++i) values.push_back(value_of(world_.rank(), i));
-    write_all<float>(*stream_, tensor_, values);
-  }
-  [[nodiscard]] Extent everything() const { return Extent{0, elements_}; }
-
   Result<void> all_reduce() {
-    fill();
+    fill(tensor_);
     CollectiveScope scope = group_.open("case all_reduce");
     QD_RETURN_IF_ERROR(group_.all_reduce(scope, *stream_, tensor_));
-    QD_ASSIGN_OR_RETURN(const auto got, read_all<float>(*stream_, tensor_));
-    return compare(got, everything(), "all_reduce",
-                   [&](std::int64_t i) { return serial_sum(members_, i); });
+    return compare(tensor_, everything(), "all_reduce",
+                   [&](std::int64_t i) { return serial_sum(i); });
   }
   Result<void> reduce_scatter() {
-    fill();
+    fill(tensor_);
     CollectiveScope scope = group_.open("case reduce_scatter");
     QD_RETURN_IF_ERROR(group_.reduce_scatter(scope, *stream_, tensor_));
-    QD_ASSIGN_OR_RETURN(const auto got, read_all<float>(*stream_, tensor_));
-    return compare(got, shard_extent(elements_, group_.rank().value, group_.size()),
-                   "reduce_scatter", [&](std::int64_t i) { return serial_sum(members_, i); });
+    return compare(tensor_, shard(group_.rank().value), "reduce_scatter",
+                   [&](std::int64_t i) { return serial_sum(i); });
   }
   Result<void> all_gather() {
-    fill();
+    fill(tensor_);
     CollectiveScope scope = group_.open("case all_gather");
     QD_RETURN_IF_ERROR(group_.all_gather(scope, *stream_, tensor_));
-    QD_ASSIGN_OR_RETURN(const auto got, read_all<float>(*stream_, tensor_));
     for (int r = 0; r < group_.size(); ++r) {
-      const Rank owner = members_[static_cast<std::size_t>(r)];
-      QD_RETURN_IF_ERROR(compare(got, shard_extent(elements_, r, group_.size()), "all_gather",
-                                 [&](std::int64_t i) { return value_of(owner, i); }));
+      QD_RETURN_IF_ERROR(
+          compare(tensor_, shard(r), "all_gather", [&](std::int64_t i) { return stored(r, i); }));
     }
     return {};
   }
   Result<void> broadcast(Rank root) {
-    fill();
+    fill(tensor_);
     CollectiveScope scope = group_.open("case broadcast");
     QD_RETURN_IF_ERROR(group_.broadcast(scope, *stream_, tensor_, root));
-    QD_ASSIGN_OR_RETURN(const auto got, read_all<float>(*stream_, tensor_));
-    const Rank owner = members_[static_cast<std::size_t>(root.value)];
-    return compare(got, everything(), "broadcast",
-                   [&](std::int64_t i) { return value_of(owner, i); });
+    return compare(tensor_, everything(), "broadcast",
+                   [&](std::int64_t i) { return stored(root.value, i); });
   }
 
-  World& world_;
+  /// Twice around by one place: each sends to the next rank and receives from the last. The even
+  /// ranks send first, so that the ring of rendezvous does not close.
+  Result<void> ring() {
+    const int size = group_.size();
+    if (size == 1) return {};
+    const int me = group_.rank().value;
+    const Rank next{(me + 1) % size};
+    const Rank last{(me + size - 1) % size};
+    const TensorView target = room_of_target_.flat(0, tensor_.elements());
+    CollectiveScope scope = group_.open("case ring");
+    for (int round = 0; round < 2; ++round) {
+      fill(tensor_, round);
+      if (me % 2 == 0) QD_RETURN_IF_ERROR(group_.send(scope, *stream_, tensor_, next));
+      QD_RETURN_IF_ERROR(group_.recv(scope, *stream_, target, last));
+      if (me % 2 == 1) QD_RETURN_IF_ERROR(group_.send(scope, *stream_, tensor_, next));
+      QD_RETURN_IF_ERROR(compare(target, everything(), "recv",
+                                 [&](std::int64_t i) { return stored(last.value, round + i); }));
+    }
+    return {};
+  }
+
+  /// Rows that `from` sends to `to`; some pairs have none.
+  [[nodiscard]] std::int64_t rows_between(int from, int to, bool even) const {
+    const std::int64_t rows = tensor_.shape()[0];
+    if (even) return shard_extent(rows, to, group_.size()).length;
+    return rows / (3 * group_.size()) * ((2 * from + 3 * to + 1) % 4);
+  }
+  Result<void> all_to_all(bool even) {
+    constexpr std::int64_t kFar = 101;  // a block's values start here times its target
+    const int me = group_.rank().value;
+    RowSplits splits;
+    std::int64_t sent = 0;
+    std::int64_t received = 0;
+    for (int r = 0; r < group_.size(); ++r) {
+      splits.send.push_back(rows_between(me, r, even));
+      splits.receive.push_back(rows_between(r, me, even));
+      sent += splits.send.back();
+      received += splits.receive.back();
+    }
+    if (even) splits = RowSplits::even(tensor_.shape()[0], group_.rank(), group_.size());
+    const TensorView source = room_of_source_.flat(0, sent * kWidth).reshape(Shape{sent, kWidth});
+    const TensorView target =
+        room_of_target_.flat(0, received * kWidth).reshape(Shape{received, kWidth});
+    std::int64_t first = 0;
+    for (int r = 0; r < group_.size(); ++r) {
+      const std::int64_t rows = rows_between(me, r, even);
+      fill(source.rows(first, rows), kFar * r);
+      first += rows;
+    }
+    CollectiveScope scope = group_.open("case all_to_all");
+    QD_RETURN_IF_ERROR(group_.all_to_all(scope, *stream_, source, target, splits));
+    first = 0;
+    for (int r = 0; r < group_.size(); ++r) {
+      const std::int64_t rows = rows_between(r, me, even);
+      QD_RETURN_IF_ERROR(compare(target.rows(first, rows), Extent{0, rows * kWidth}, "all_to_all",
+                                 [&](std::int64_t i) { return stored(r, kFar * me + i); }));
+      first += rows;
+    }
+    return {};
+  }
+
   Communicator& group_;
   std::vector<Rank> members_;
-  std::int64_t elements_ = 0;
+  std::vector<std::vector<T>> table_;
+  std::vector<T> sums_;
+  std::int64_t room_ = 0;
   Stream* stream_ = nullptr;
   TensorView tensor_;
+  TensorView room_of_source_;
+  TensorView room_of_target_;
 };
 
 Result<void> expect(bool condition, std::string_view what) {
@@ -143,10 +256,14 @@ Result<void> expect(bool condition, std::string_view what) {
 
 std::vector<std::int64_t> case_sizes() { return {0, 1, 2, 3, 7, 64, 1009, 16411, 300007}; }
 
-Result<void> check_collectives(World& world, Communicator& group, const std::vector<Rank>& members,
+Result<void> check_collectives(Communicator& group, const std::vector<Rank>& members,
                                const DeviceMaker& make_device) {
-  Cases cases(world, group, members);
-  for (const std::int64_t size : case_sizes()) QD_RETURN_IF_ERROR(cases.run(size, make_device));
+  Cases<float> cases(group, members);
+  Cases<BFloat16> halves(group, members);
+  for (const std::int64_t size : case_sizes()) {
+    QD_RETURN_IF_ERROR(cases.run(size, make_device));
+    QD_RETURN_IF_ERROR(halves.run(size, make_device));
+  }
   return {};
 }
 
@@ -198,8 +315,8 @@ Result<void> check_groups(World& world) {
   QD_ASSIGN_OR_RETURN(Communicator* const single, world.group(alone));
   QD_RETURN_IF_ERROR(expect(half == again && all == &world.whole(), "one communicator per set"));
   QD_RETURN_IF_ERROR(expect(half->rank().value == me / 2, "rank in the group"));
-  QD_RETURN_IF_ERROR(check_collectives(world, *half, parity));
-  QD_RETURN_IF_ERROR(check_collectives(world, *single, alone));
+  QD_RETURN_IF_ERROR(check_collectives(*half, parity));
+  QD_RETURN_IF_ERROR(check_collectives(*single, alone));
   const auto stranger = world.group(std::vector<Rank>{Rank{world.size()}});
   return expect(!stranger && stranger.error().code == Code::kInvalid, "a rank outside the world");
 }

@@ -25,8 +25,7 @@ using DeviceMaker = std::function<std::unique_ptr<Device>()>;
 /// Runs every collective at every size on `group`, in memory that the group leased, at an offset
 /// that differs between ranks there, and in memory of the rank's own; the world's rank seeds the
 /// values. Errors: kCorrupt naming the first wrong element, or what a collective failed with.
-[[nodiscard]] Result<void> check_collectives(World& world, Communicator& group,
-                                             const std::vector<Rank>& members,
+[[nodiscard]] Result<void> check_collectives(Communicator& group, const std::vector<Rank>& members,
                                              const DeviceMaker& make_device = make_host_device);
 
 /// Barrier, gather of unequal bytes, sum of doubles, agreement.

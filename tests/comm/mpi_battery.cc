@@ -76,6 +76,15 @@ Result<void> reduce_for_ever(World& world) {
   while (true) QD_RETURN_IF_ERROR(world.whole().all_reduce(scope, *stream, tensor));
 }
 
+Result<void> receive(World& world, Rank source) {
+  auto device = make_host_device();
+  auto stream = device->make_stream();
+  QD_ASSIGN_OR_RETURN(auto pool, Pool::create({device.get(), Bytes(0), "test"}));
+  QD_ASSIGN_OR_RETURN(const Lease lease, pool->lease(Bytes(400), MemoryTag::kGradient, "tensor"));
+  CollectiveScope scope = world.whole().open("stage boundary");
+  return world.whole().recv(scope, *stream, lease.view(DType::kF32, Shape{100}), source);
+}
+
 /// Leases that come and go leave no names behind, and one that cannot be had fails on every rank
 /// and says what would help.
 Result<void> leases(World& world, const WorldOptions& options) {
@@ -103,7 +112,7 @@ Result<void> leases(World& world, const WorldOptions& options) {
 Result<void> collectives(World& world, const WorldOptions& options) {
   std::vector<Rank> everyone;
   for (int r = 0; r < world.size(); ++r) everyone.push_back(Rank{r});
-  QD_RETURN_IF_ERROR(check_collectives(world, world.whole(), everyone));
+  QD_RETURN_IF_ERROR(check_collectives(world.whole(), everyone));
   QD_RETURN_IF_ERROR(check_control(world));
   QD_RETURN_IF_ERROR(check_groups(world));
   QD_RETURN_IF_ERROR(check_against_mpi(world));
@@ -168,6 +177,12 @@ std::vector<Case> faults() {
          return reduce_for_ever(world);
        },
        Code::kUnavailable, "rank 1", odd},
+      {"kill_sender",
+       [=](World& world) {
+         if (is_odd(world)) kill(getpid(), SIGKILL);
+         return receive(world, Rank{odd});
+       },
+       Code::kUnavailable, "has died", odd},
       {"stop",
        [=](World& world) {
          if (is_odd(world)) kill(getpid(), SIGSTOP);

@@ -28,7 +28,7 @@ TEST_P(Threads, EveryCollectiveHasTheBitsOfASerialSumInRankOrder) {
   run([](World& world) {
     std::vector<Rank> everyone;
     for (int r = 0; r < world.size(); ++r) everyone.push_back(Rank{r});
-    return testing::check_collectives(world, world.whole(), everyone);
+    return testing::check_collectives(world.whole(), everyone);
   });
 }
 
@@ -67,7 +67,7 @@ TEST(ThreadWorld, CarriesTensorsThatTheHostCannotTouchAsCopiesWithTheSameBits) {
   const auto result = run_threads(3, {}, [](World& world) -> Result<void> {
     const std::vector<Rank> everyone = {Rank{0}, Rank{1}, Rank{2}};
     QD_RETURN_IF_ERROR(
-        testing::check_collectives(world, world.whole(), everyone, testing::make_guarded_device));
+        testing::check_collectives(world.whole(), everyone, testing::make_guarded_device));
     if (world.staging() > Bytes(0)) return {};
     return fail(Code::kCorrupt, "no copy was made");
   });

@@ -37,6 +37,15 @@ class CollectiveScope {
   std::string place_;
 };
 
+/// How the rows (of the outermost dimension) of an all-to-all's tensors are cut, in rank order.
+struct RowSplits {
+  std::vector<std::int64_t> send;     ///< Of the source: send[r] rows go to rank r.
+  std::vector<std::int64_t> receive;  ///< Of the target: receive[r] rows come from rank r.
+
+  /// Each rank of `size` has `rows` rows and gives everyone his shard of them.
+  [[nodiscard]] static RowSplits even(std::int64_t rows, Rank rank, int size);
+};
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -52,7 +61,8 @@ class Communicator {
   [[nodiscard]] virtual Result<Lease> lease(Pool& pool, Bytes bytes, MemoryTag tag,
                                             std::string_view what) = 0;
 
-  // On device tensors, in order with `stream`; fp32. Any memory is legal, lease()'s is fastest.
+  // On device tensors, in order with `stream`. Sums are of F32 or BF16 (added in fp32, rounded once
+  // as it is stored), all else of any type. Any memory is legal, lease()'s is fastest.
   // Errors: kTimeout, kUnavailable (a peer is lost), kAborted (stop at once), kInvalid (peers
   // differ in operation, count or place); the tensor is then unspecified.
 
@@ -70,6 +80,20 @@ class Communicator {
                                                 const TensorView& tensor) = 0;
   [[nodiscard]] virtual Result<void> broadcast(CollectiveScope& scope, Stream& stream,
                                                const TensorView& tensor, Rank root) = 0;
+
+  /// Row blocks of `source` by rank, to where each rank's `target` has its block for this rank:
+  /// a transposition of blocks. Rows are alike in all tensors; source and target are apart.
+  [[nodiscard]] virtual Result<void> all_to_all(CollectiveScope& scope, Stream& stream,
+                                                const TensorView& source, const TensorView& target,
+                                                const RowSplits& splits) = 0;
+
+  // Between two ranks; the others take no part. A pair's messages, in one direction, are matched in
+  // order and must agree in bytes. A rendezvous: each side returns when the receiver has the data,
+  // so two ranks that send to each other first wait for ever (until the deadline names them).
+  [[nodiscard]] virtual Result<void> send(CollectiveScope& scope, Stream& stream,
+                                          const TensorView& tensor, Rank target) = 0;
+  [[nodiscard]] virtual Result<void> recv(CollectiveScope& scope, Stream& stream,
+                                          const TensorView& tensor, Rank source) = 0;
 
   // On host values: control traffic, small.
   [[nodiscard]] virtual Result<void> barrier(CollectiveScope& scope) = 0;
