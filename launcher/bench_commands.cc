@@ -28,6 +28,11 @@ struct BenchOptions {
   ModelSpec model = gpt2_124m();
   std::vector<std::string> tokens;
   std::vector<std::string> precisions;
+  std::vector<std::int64_t> lengths;  ///< attention only
+  std::vector<int> rank_counts;       ///< comm only
+  std::vector<std::int64_t> sizes;    ///< Bytes; comm only.
+  std::string tokenizer = "bytes";
+  std::string text;
   int ranks = 2;
   bool profile = false;
   bool no_mpi = false;
@@ -85,6 +90,35 @@ Result<BenchReport> run_gemm(const BenchOptions& options) {
   QD_ASSIGN_OR_RETURN(const std::vector<StepTokens> tokens, tokens_of(options.tokens));
   if (!tokens.empty()) bench.tokens = tokens.front().sequences * tokens.front().tokens;
   return bench_gemm(bench, options.setting);
+}
+
+Result<BenchReport> run_attention(const BenchOptions& options) {
+  AttentionBench bench;
+  if (!options.lengths.empty()) bench.tokens = options.lengths;
+  return bench_attention(bench, options.setting);
+}
+
+Result<BenchReport> run_optimizer(const BenchOptions& options) {
+  return bench_optimizer({.model = options.model}, options.setting);
+}
+
+Result<BenchReport> run_comm(const BenchOptions& options) {
+  CommBench bench;
+  if (!options.rank_counts.empty()) bench.ranks = options.rank_counts;
+  if (!options.sizes.empty()) bench.bytes = options.sizes;
+  return bench_comm(bench, options.setting);
+}
+
+Result<BenchReport> run_data(const BenchOptions& options) {
+  return bench_data({.tokenizer = options.tokenizer, .text = options.text}, options.setting);
+}
+
+Result<BenchReport> run_checkpoint(const BenchOptions& options) {
+  CheckpointBench bench;
+  bench.model = options.model;
+  QD_ASSIGN_OR_RETURN(const std::vector<StepTokens> tokens, tokens_of(options.tokens));
+  if (!tokens.empty()) bench.tokens = tokens.front();
+  return bench_checkpoint(bench, options.setting);
 }
 
 int run(BenchOptions& options, const std::function<Result<BenchReport>(const BenchOptions&)>& run) {
@@ -155,6 +189,43 @@ void add_tokens(CLI::App& command, BenchOptions& options, const char* what) {
       ->allow_extra_args(false);
 }
 
+void add_memory_benches(CLI::App& group, std::function<int()>& action) {
+  Options options;
+  CLI::App* attention =
+      add_one(group, action, "attention", "Attention beside its products in oneDNN, and its memory",
+              options, run_attention);
+  attention->add_option("--length", options->lengths, "Tokens (default: 256 to 8192)")
+      ->type_name("T")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 17))
+      ->allow_extra_args(false);
+  CLI::App* optimizer = add_one(group, action, "optimizer", "AdamW beside the memory's own rate",
+                                options, run_optimizer);
+  add_model(*optimizer, *options);
+  CLI::App* comm =
+      add_one(group, action, "comm", "Collectives of threads and MPI processes beside Open MPI's",
+              options, run_comm);
+  comm->add_option("--ranks", options->rank_counts, "Default: 2 and 4")
+      ->type_name("N")
+      ->check(CLI::Range(1, 64))
+      ->allow_extra_args(false);
+  comm->add_option("--bytes", options->sizes, "Of the tensor, e.g. 64KiB (default: 16KiB to 64MiB)")
+      ->type_name("BYTES")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::int64_t{4}, std::int64_t{1} << 30))
+      ->allow_extra_args(false);
+  comm->add_flag("--no-mpi", options->no_mpi, "Ranks as threads only");
+  CLI::App* data = add_one(group, action, "data", "Batches and the tokenizer", options, run_data);
+  data->add_option("--tokenizer", options->tokenizer, "As data.tokenizer in a job (default: bytes)")
+      ->type_name("NAME");
+  data->add_option("--text", options->text, "To encode (default: a made-up one)")
+      ->type_name("FILE");
+  CLI::App* checkpoint =
+      add_one(group, action, "checkpoint", "Saving and loading beside the disk's own rates",
+              options, run_checkpoint);
+  add_model(*checkpoint, *options);
+  add_tokens(*checkpoint, *options, "Of the step beside an asynchronous save (default: 4x64)");
+}
+
 int run_compare(const BenchOptions& options) {
   const auto before = read_reports(options.files[0]);
   if (!before) return report_error(before.error());
@@ -202,7 +273,25 @@ void add_bench(CLI::App& app, std::function<int()>& action) {
                            options, run_gemm);
   add_model(*gemm, *options);
   add_tokens(*gemm, *options, "Rows of the products (default: 4x64)");
+  add_memory_benches(*group, action);
   add_compare(*group, action);
+}
+
+void add_bench_rank(CLI::App& app, std::function<int()>& action) {
+  struct RankOptions {
+    std::string sizes;
+    int repetitions = 1;
+  };
+  const auto options = std::make_shared<RankOptions>();
+  CLI::App* command = app.add_subcommand("bench-rank", "")->group("");
+  command->add_option("--sizes", options->sizes)->required();
+  command->add_option("--repetitions", options->repetitions);
+  command->callback([&action, options] {
+    action = [options] {
+      const Result<void> done = run_comm_rank(options->sizes, options->repetitions);
+      return done ? 0 : report_error(done.error());
+    };
+  });
 }
 
 }  // namespace quadrille::launcher

@@ -16,4 +16,7 @@ namespace quadrille::launcher {
 /// action.
 void add_bench(CLI::App& app, std::function<int()>& action);
 
+/// The hidden command by which benchmarks start MPI ranks.
+void add_bench_rank(CLI::App& app, std::function<int()>& action);
+
 }  // namespace quadrille::launcher

@@ -325,6 +325,7 @@ int run(int argc, char** argv) {
   bool is_unsaved = false;
   rank->add_flag("--unsaved", is_unsaved);
   rank->callback([&] { action = [&is_unsaved] { return rank_command(!is_unsaved); }; });
+  add_bench_rank(app, action);
   const int own = own_arguments(argc, argv);
   if (own < argc) {
     launch.has_program = true;
@@ -337,7 +338,9 @@ int run(int argc, char** argv) {
   }
   const int code = action();
   // A launch goes on without its reader; every other command's output is its result.
-  if (code != 0 || app.got_subcommand("launch") || app.got_subcommand("rank")) return code;
+  if (code != 0 || app.got_subcommand("launch") || app.got_subcommand("rank") ||
+      app.got_subcommand("bench-rank"))
+    return code;
   if (is_printed()) return 0;
   complain("quadrille: standard output could not be written");
   return 1;

@@ -76,8 +76,8 @@ JobSpec bench_job(const ModelSpec& model, StepTokens tokens, int ranks, const st
   return job;
 }
 
-Result<std::vector<StepRecord>> train_by_mpi(const JobSpec& job, const std::string& directory,
-                                             const std::string& program) {
+Result<void> launch_by_mpi(const JobSpec& job, const std::string& directory,
+                           const std::vector<std::string>& command) {
   QD_ASSIGN_OR_RETURN(const HostTopology host, read_host_topology());
   const MachineFacts machine = read_machine_facts({.cores = static_cast<int>(host.cores.size()),
                                                    .memory = host.memory,
@@ -87,18 +87,23 @@ Result<std::vector<StepRecord>> train_by_mpi(const JobSpec& job, const std::stri
   QD_ASSIGN_OR_RETURN(const Plan plan, make_plan(job, machine));
   QD_ASSIGN_OR_RETURN(const RunDirectory run, RunDirectory::open(directory));
   QD_RETURN_IF_ERROR(write_file_atomically(run.paths().plan(), write_json(to_json(plan))));
-  QD_ASSIGN_OR_RETURN(const LaunchResult result,
-                      supervise({.paths = run.paths(),
-                                 .run_id = run.run_id(),
-                                 .ranks = plan.ranks(),
-                                 .backend = "mpi",
-                                 .command = {program, "rank", "--unsaved"}},
-                                {}));
+  QD_ASSIGN_OR_RETURN(const LaunchResult result, supervise({.paths = run.paths(),
+                                                            .run_id = run.run_id(),
+                                                            .ranks = plan.ranks(),
+                                                            .backend = "mpi",
+                                                            .command = command},
+                                                           {}));
   if (result.error) return fail(*result.error);
   if (result.outcome != LaunchOutcome::kDone) {
     return fail(Code::kInternal, "the MPI ranks of the benchmark did not end well");
   }
-  return read_metrics(run.paths().metrics());
+  return {};
+}
+
+Result<std::vector<StepRecord>> train_by_mpi(const JobSpec& job, const std::string& directory,
+                                             const std::string& program) {
+  QD_RETURN_IF_ERROR(launch_by_mpi(job, directory, {program, "rank", "--unsaved"}));
+  return read_metrics(RunPaths{directory}.metrics());
 }
 
 Result<int> threads_of(const BenchSetting& setting) {

@@ -36,6 +36,10 @@ class BenchFolder {
 [[nodiscard]] JobSpec bench_job(const ModelSpec& model, StepTokens tokens, int ranks,
                                 const std::string& file);
 
+/// Runs the job's ranks as MPI processes of `command` to their end.
+[[nodiscard]] Result<void> launch_by_mpi(const JobSpec& job, const std::string& directory,
+                                         const std::vector<std::string>& command);
+
 /// Trains the job by MPI processes of `program rank --unsaved`; the rows of its metrics.
 [[nodiscard]] Result<std::vector<StepRecord>> train_by_mpi(const JobSpec& job,
                                                            const std::string& directory,

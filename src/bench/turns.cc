@@ -60,7 +60,7 @@ class RankRun {
                  .events = &run_.events,
                  .log = &run_.log,
                  .profiler = &profiler_,
-                 .saves = false,
+                 .saves = run_.contestant.saves,
                  .after_step = [this](const StepRecord& record) { return after_step(record); }});
     if (!outcome) return fail(outcome.error());
     if (is_first()) run_.contestant.profile = profiler_.profile();

@@ -39,8 +39,9 @@ class Turnstile {
 /// A training run in this process, ranks as threads, whose every step is measured.
 struct Contestant {
   std::string name;
-  JobSpec job;      ///< `steps` are its rounds.
-  int threads = 1;  ///< Of each rank.
+  JobSpec job;         ///< `steps` are its rounds.
+  int threads = 1;     ///< Of each rank.
+  bool saves = false;  ///< Checkpoints as the job says.
   /// Run by rank 0, on its pool, after each step and inside its turn.
   std::function<void(int round)> between = [](int) {};
 
