@@ -28,9 +28,11 @@ struct BenchOptions {
   ModelSpec model = gpt2_124m();
   std::vector<std::string> tokens;
   std::vector<std::string> precisions;
-  std::vector<std::int64_t> lengths;  ///< attention only
-  std::vector<int> rank_counts;       ///< comm only
-  std::vector<std::int64_t> sizes;    ///< Bytes; comm only.
+  std::vector<std::int64_t> lengths;             ///< attention only
+  std::vector<int> rank_counts;                  ///< comm only
+  std::vector<std::int64_t> sizes;               ///< Bytes; comm only.
+  std::int64_t prompt = GenerateBench().prompt;  ///< generate only, as `steps`
+  std::int64_t steps = GenerateBench().steps;
   std::string tokenizer = "bytes";
   std::string text;
   int ranks = 2;
@@ -119,6 +121,14 @@ Result<BenchReport> run_checkpoint(const BenchOptions& options) {
   QD_ASSIGN_OR_RETURN(const std::vector<StepTokens> tokens, tokens_of(options.tokens));
   if (!tokens.empty()) bench.tokens = tokens.front();
   return bench_checkpoint(bench, options.setting);
+}
+
+Result<BenchReport> run_generate(const BenchOptions& options) {
+  GenerateBench bench;
+  bench.model = options.model;
+  bench.prompt = options.prompt;
+  bench.steps = options.steps;
+  return bench_generate(bench, options.setting);
 }
 
 int run(BenchOptions& options, const std::function<Result<BenchReport>(const BenchOptions&)>& run) {
@@ -224,6 +234,17 @@ void add_memory_benches(CLI::App& group, std::function<int()>& action) {
               options, run_checkpoint);
   add_model(*checkpoint, *options);
   add_tokens(*checkpoint, *options, "Of the step beside an asynchronous save (default: 4x64)");
+  CLI::App* generate =
+      add_one(group, action, "generate", "Prompts and decoding beside products and bandwidth",
+              options, run_generate);
+  add_model(*generate, *options);
+  const auto count = [&](const char* name, std::int64_t& value, const char* what) {
+    generate->add_option(name, value, what)
+        ->type_name("N")
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+  };
+  count("--prompt", options->prompt, "Its tokens (default: 256)");
+  count("--tokens", options->steps, "Decoded in each round (default: 16)");
 }
 
 int run_compare(const BenchOptions& options) {

@@ -43,6 +43,7 @@ struct LaunchOptions {
   std::string resume;  ///< Empty: auto with an existing run directory, never with a new one.
   std::string run_directory;
   bool print = false;
+  bool profile = false;
 };
 int launch_command_line(const LaunchOptions& options);
 

@@ -11,6 +11,7 @@
 #include "launcher/commands.h"
 #include "launcher/job.h"
 #include "launcher/launch_view.h"
+#include "launcher/profile.h"
 #include "launcher/slurm.h"
 #include "launcher/terminal.h"
 #include "quadrille/base/file.h"
@@ -18,6 +19,7 @@
 #include "quadrille/checkpoint/checkpoint.h"
 #include "quadrille/config/job_reader.h"
 #include "quadrille/data/corpus.h"
+#include "quadrille/launch/bootstrap.h"
 #include "quadrille/launch/run_directory.h"
 #include "quadrille/launch/supervisor.h"
 
@@ -92,6 +94,7 @@ LaunchRequest request_of(const Prepared& prepared, const LaunchOptions& options)
   request.slurm = prepared.slurm;
   request.command = prepared.command;
   request.resume = options.resume.empty() ? "never" : options.resume;
+  if (options.profile) request.environment.emplace_back(kProfileVariable, "1");
   return request;
 }
 
@@ -179,6 +182,11 @@ Result<int> run_launch(const LaunchOptions& options) {
                                           .on_tick = [&view] { view.tick(); },
                                           .on_stop = [&view] { view.stopping(); }}));
   view.end(result);
+  const bool has_ended =
+      result.outcome == LaunchOutcome::kDone || result.outcome == LaunchOutcome::kStopped;
+  if (options.profile && has_ended) {
+    QD_RETURN_IF_ERROR(show_profile(run.paths(), prepared.plan.ranks()));
+  }
   if (result.outcome == LaunchOutcome::kDone && !view.has_steps()) {
     return fail(Code::kInternal,
                 "the ranks ended without a step; a PROGRAM joins the run by run_launched() "

@@ -77,6 +77,8 @@ void add_launch(CLI::App& app, LaunchOptions& options, Action& action) {
                    "Where results go (default: runs/<job name>-<UTC time>)")
       ->type_name("DIR");
   command->add_flag("--print", options.print, "Show all that would run, and run nothing");
+  command->add_flag("--profile", options.profile,
+                    "Where the steps' time goes: a table, profile.json, trace.json for Perfetto");
   command->footer(std::string("After `--` may stand a custom trainer and its arguments, which the "
                               "ranks run (default\nbackend mpi; --backend threads: one process "
                               "hosts them all).\n"

@@ -36,6 +36,8 @@ Result<Bootstrap> bootstrap_from_environment(BootstrapOptions options) {
   QD_ASSIGN_OR_RETURN(std::string token, variable(kTokenVariable));
   QD_ASSIGN_OR_RETURN(std::string backend, variable(kBackendVariable));
   QD_ASSIGN_OR_RETURN(std::string resume, variable(kResumeVariable));
+  const char* profile = std::getenv(kProfileVariable);
+  const bool profiles = profile != nullptr && *profile != '\0';
   RunPaths paths{directory};
   QD_ASSIGN_OR_RETURN(RankLock lock, RankLock::take(paths));
   QD_ASSIGN_OR_RETURN(Plan plan, read_plan(paths));
@@ -44,7 +46,7 @@ Result<Bootstrap> bootstrap_from_environment(BootstrapOptions options) {
                                               .token = std::move(token),
                                               .on_overdue = std::move(options.on_overdue)}));
   return Bootstrap{std::move(paths), std::move(run_id),  std::move(backend), std::move(resume),
-                   std::move(plan),  std::move(control), std::move(lock)};
+                   std::move(plan),  std::move(control), profiles,           std::move(lock)};
 }
 
 }  // namespace quadrille

@@ -101,6 +101,10 @@ std::string RunPaths::rank_log(Rank rank) const {
   return fmt::format("{}/rank-{:04}.log", logs(), rank.value);
 }
 
+std::string RunPaths::rank_profile(Rank rank) const {
+  return fmt::format("{}/rank-{:04}.profile.json", logs(), rank.value);
+}
+
 std::string default_run_directory(std::string_view job_name) {
   std::string name;
   for (const char letter : job_name) {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 
+#include "quadrille/base/file.h"
 #include "quadrille/device/host_binding.h"
 #include "quadrille/launch/bootstrap.h"
 
@@ -57,6 +58,13 @@ Result<void> check_size(const RankProcess& process, const World& world) {
   return fail(Code::kUnavailable, message + kHowRanksMeet);
 }
 
+/// For the launcher, which asks for it when all ranks have ended.
+Result<void> leave_profile(const Profiler& profiler, const std::string& path) {
+  Json json = Json::object();
+  json.set("profile", to_json(profiler.profile())).set("trace", to_json(profiler.trace()));
+  return write_file_atomically(path, write_json(json) + "\n");
+}
+
 Result<TrainingOutcome> work(RankProcess& process, World& world, Logger& log) {
   QD_RETURN_IF_ERROR(check_size(process, world));
   const HostShare share =
@@ -70,14 +78,21 @@ Result<TrainingOutcome> work(RankProcess& process, World& world, Logger& log) {
   if (!resume) return fail(Code::kInvalid, "unknown resume policy " + process.bootstrap.resume);
   const std::unique_ptr<Device> device = make_host_device();
   const ChannelSignal stop(*process.bootstrap.control);
-  return process.body(world, {.plan = &process.bootstrap.plan,
-                              .run_directory = process.bootstrap.paths.directory,
-                              .resume = *resume,
-                              .device = device.get(),
-                              .events = &process.events,
-                              .log = &log,
-                              .recorder = &process.flights,
-                              .stop = &stop});
+  Profiler profiler({.rank = world.rank(), .threads = share.threads});
+  const bool profiles = process.bootstrap.profiles;
+  auto outcome = process.body(world, {.plan = &process.bootstrap.plan,
+                                      .run_directory = process.bootstrap.paths.directory,
+                                      .resume = *resume,
+                                      .device = device.get(),
+                                      .events = &process.events,
+                                      .log = &log,
+                                      .recorder = &process.flights,
+                                      .stop = &stop,
+                                      .profiler = profiles ? &profiler : nullptr});
+  if (outcome && profiles) {
+    QD_RETURN_IF_ERROR(leave_profile(profiler, process.bootstrap.paths.rank_profile(world.rank())));
+  }
+  return outcome;
 }
 
 Result<void> run_rank(RankProcess& process, World& world) {

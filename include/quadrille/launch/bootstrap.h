@@ -25,6 +25,7 @@ inline constexpr const char* kControlVariable = "QUADRILLE_CONTROL";  ///< host:
 inline constexpr const char* kTokenVariable = "QUADRILLE_TOKEN";
 inline constexpr const char* kBackendVariable = "QUADRILLE_BACKEND";  ///< "threads" or "mpi"
 inline constexpr const char* kResumeVariable = "QUADRILLE_RESUME";    ///< as --resume
+inline constexpr const char* kProfileVariable = "QUADRILLE_PROFILE";  ///< set: ranks profile
 
 struct Bootstrap {
   RunPaths paths;
@@ -33,7 +34,8 @@ struct Bootstrap {
   std::string resume;  ///< "auto", "required" or "never".
   Plan plan;
   std::unique_ptr<ControlClient> control;
-  RankLock lock;  ///< Keeps a new launch out of the run directory while this process lives.
+  bool profiles = false;  ///< Its ranks measure their operations.
+  RankLock lock;          ///< Keeps a new launch out of the run directory while this process lives.
 };
 
 struct BootstrapOptions {

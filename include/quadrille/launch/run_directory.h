@@ -27,6 +27,11 @@ struct RunPaths {
   [[nodiscard]] std::string logs() const { return directory + "/logs"; }
   /// `logs/rank-0000.log`: what the rank says of itself.
   [[nodiscard]] std::string rank_log(Rank rank) const;
+  /// What a rank of a launch that is profiled leaves for the launcher, which makes profile() and
+  /// trace() of all of them.
+  [[nodiscard]] std::string rank_profile(Rank rank) const;
+  [[nodiscard]] std::string profile() const { return directory + "/profile.json"; }
+  [[nodiscard]] std::string trace() const { return directory + "/trace.json"; }
   /// What rank processes and mpirun print, of all ranks together.
   [[nodiscard]] std::string output() const { return directory + "/logs/ranks.out"; }
 };
