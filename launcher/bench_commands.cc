@@ -1,6 +1,6 @@
 // Copyright The Quadrille Authors
 // SPDX-License-Identifier: Apache-2.0
-// quadrille bench NAME, and quadrille bench compare
+// quadrille bench NAME
 
 #include "launcher/bench_commands.h"
 
@@ -40,7 +40,6 @@ struct BenchOptions {
   bool no_mpi = false;
   bool json = false;
   bool markdown = false;
-  std::vector<std::string> files;  ///< compare only
 };
 
 std::string own_path() {
@@ -247,26 +246,6 @@ void add_memory_benches(CLI::App& group, std::function<int()>& action) {
   count("--tokens", options->steps, "Decoded in each round (default: 16)");
 }
 
-int run_compare(const BenchOptions& options) {
-  const auto before = read_reports(options.files[0]);
-  if (!before) return report_error(before.error());
-  const auto after = read_reports(options.files[1]);
-  if (!after) return report_error(after.error());
-  const auto rows = compare_reports(*before, *after);
-  if (!rows) return report_error(rows.error());
-  print(comparison_table(*rows));
-  return 0;
-}
-
-void add_compare(CLI::App& group, std::function<int()>& action) {
-  CLI::App* command =
-      group.add_subcommand("compare", "Two results of --json beside each other, as ratios");
-  const auto options = std::make_shared<BenchOptions>();
-  command->add_option("FILES", options->files, "BEFORE.json AFTER.json")->required()->expected(2);
-  command->footer("Example:\n  quadrille bench compare before.json after.json");
-  command->callback([&action, options] { action = [options] { return run_compare(*options); }; });
-}
-
 }  // namespace
 
 void add_bench(CLI::App& app, std::function<int()>& action) {
@@ -295,7 +274,7 @@ void add_bench(CLI::App& app, std::function<int()>& action) {
   add_model(*gemm, *options);
   add_tokens(*gemm, *options, "Rows of the products (default: 4x64)");
   add_memory_benches(*group, action);
-  add_compare(*group, action);
+  add_bench_results(*group, action);
 }
 
 void add_bench_rank(CLI::App& app, std::function<int()>& action) {

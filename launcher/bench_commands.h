@@ -16,6 +16,8 @@ namespace quadrille::launcher {
 /// action.
 void add_bench(CLI::App& app, std::function<int()>& action);
 
+/// `compare` and `show`, which read what the benchmarks printed as JSON.
+void add_bench_results(CLI::App& group, std::function<int()>& action);
 /// The hidden command by which benchmarks start MPI ranks.
 void add_bench_rank(CLI::App& app, std::function<int()>& action);
 

@@ -9,6 +9,7 @@
 
 #include "comm/row_blocks.h"
 #include "quadrille/kernels/collective.h"
+#include "quadrille/observe/profile.h"
 
 namespace quadrille::internal {
 namespace {
@@ -64,12 +65,19 @@ Result<void> RecordedCommunicator::reach(Stream& stream, const TensorView& tenso
 
 Result<void> RecordedCommunicator::move_tensor(Call call, Stream& stream, const TensorView& tensor,
                                                TensorMove member) {
-  return recorded(call, [&]() -> Result<void> {
+  const Seconds begin = stream.observer() == nullptr ? Seconds() : monotonic_now();
+  auto moved = recorded(call, [&]() -> Result<void> {
     if (size() == 1) return {};
     return reach(stream, tensor, [&](Stream& on, const TensorView& reached) {
       return (mover_.get()->*member)(call, on, reached);
     });
   });
+  if (stream.observer() != nullptr && size() > 1) {
+    Operation operation(call.operation);
+    operation.variant = kCollectiveVariant;
+    stream.observer()->ran({operation, Bytes(call.bytes), begin, monotonic_now()});
+  }
+  return moved;
 }
 
 Result<Lease> RecordedCommunicator::lease(Pool& pool, Bytes bytes, MemoryTag tag,
