@@ -17,7 +17,8 @@ struct Extents {
   std::int64_t outputs = 0;
   std::int64_t inputs = 0;
 };
-const std::vector<Extents> kExtents{{1, 1}, {5, 3}, {24, 64}, {13, 31}, {50, 100}, {301, 129}, {7, 512}};
+const std::vector<Extents> kExtents{{1, 1},    {5, 3},     {24, 64}, {13, 31},
+                                    {50, 100}, {301, 129}, {7, 512}};
 
 std::string text(std::int64_t rows, const Extents& e) {
   return std::to_string(rows) + " x " + std::to_string(e.outputs) + " x " +
