@@ -23,6 +23,11 @@ Extent slice_extent(std::int64_t elements, int rank, int ranks) {
   return Extent{first, std::min((lines.first + lines.length) * kLine, elements) - first};
 }
 
+Box* boxes_in(void* memory, int ranks) {
+  auto* const after = static_cast<std::byte*>(memory) + Meeting::memory_bytes(ranks).count();
+  return reinterpret_cast<Box*>(after);
+}
+
 }  // namespace
 
 TensorView shard_of(const TensorView& tensor, int rank, int ranks) {
@@ -42,15 +47,6 @@ Bytes DirectMover::memory_bytes(int ranks) {
   return Meeting::memory_bytes(ranks) +
          Bytes(static_cast<std::int64_t>(sizeof(Box))) * ranks * ranks;
 }
-
-namespace {
-
-Box* boxes_in(void* memory, int ranks) {
-  auto* const after = static_cast<std::byte*>(memory) + Meeting::memory_bytes(ranks).count();
-  return reinterpret_cast<Box*>(after);
-}
-
-}  // namespace
 
 void DirectMover::prepare(void* memory, int ranks) {
   Meeting::prepare(memory, ranks);

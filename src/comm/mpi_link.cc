@@ -123,6 +123,8 @@ Result<void> MpiLink::learn_peers(int first_of_host) {
   for (std::size_t r = 0; r < peers_.size(); ++r) {
     peers_[r].host = all[2 * r];
     peers_[r].pid = all[2 * r + 1];
+    // They are alive now; one that seems dead has its number from another process namespace.
+    if (peers_[r].host == first_of_host && is_dead(peers_[r].pid)) peers_[r].pid = 0;
   }
   return {};
 }

@@ -69,7 +69,10 @@ class MpiWorld final : public World {
   std::string_view backend() const override { return "mpi"; }
   Bytes staging() const override {
     Bytes total = link_.staging_bytes();
-    for (const auto& [members, made] : groups_) total += made.communicator->bounce_bytes();
+    for (const auto& [members, made] : groups_) {
+      total += made.communicator->bounce_bytes();
+      if (made.place) total += made.place->bytes_of_rank();
+    }
     return total;
   }
   Communicator& whole() override { return *whole_; }

@@ -1,11 +1,11 @@
 // Copyright The Quadrille Authors
 // SPDX-License-Identifier: Apache-2.0
+#include "quadrille/comm/yardstick.h"
+
 #include <mpi.h>
 
 #include <array>
 #include <climits>
-
-#include "quadrille/comm/yardstick.h"
 
 namespace quadrille {
 

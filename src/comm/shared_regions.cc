@@ -221,7 +221,7 @@ Result<SharedPlace> SharedPlace::make(const std::string& run_id, const std::stri
   if (group.me == 0) segment->unlink();
   if (!opened) return fail(std::move(opened).error());
   QD_RETURN_IF_ERROR(first_error(*opened, group.members));
-  return SharedPlace(*std::move(segment), stages);
+  return SharedPlace(*std::move(segment), stages, group.size());
 }
 
 }  // namespace quadrille::internal

@@ -95,13 +95,17 @@ class SharedPlace {
                                                 const Group& group,
                                                 const Reach::Exchange& exchange);
   [[nodiscard]] void* meeting() const { return segment_.bytes().data(); }
+  [[nodiscard]] Bytes bytes_of_rank() const {
+    return Bytes(static_cast<std::int64_t>(segment_.bytes().size()) / ranks_);
+  }
   [[nodiscard]] std::byte* stages() const { return segment_.bytes().data() + stages_; }
 
  private:
-  SharedPlace(SharedSegment segment, std::int64_t stages)
-      : segment_(std::move(segment)), stages_(stages) {}
+  SharedPlace(SharedSegment segment, std::int64_t stages, int ranks)
+      : segment_(std::move(segment)), stages_(stages), ranks_(ranks) {}
   SharedSegment segment_;
   std::int64_t stages_;
+  int ranks_;
 };
 
 }  // namespace quadrille::internal

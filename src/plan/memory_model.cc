@@ -23,6 +23,7 @@ constexpr std::int64_t kTokenIdBytes = 4;
 constexpr std::int64_t kSumOfSquaresBytes = 8;   // of each gradient, in float64
 constexpr std::int64_t kStatesPerParameter = 3;  // value, first and second moment
 constexpr Bytes kMessage = 1_MiB;                // the longest that ranks send each other
+constexpr Bytes kStage = 272_KiB;                // of a rank: the stage, and its place in a meeting
 
 Bytes aligned(Bytes bytes) {
   return Bytes((bytes.count() + kAlignment - 1) / kAlignment * kAlignment);
@@ -159,6 +160,14 @@ Bytes message_staging_bytes(const JobSpec& job, int ranks) {
   return aligned(std::min(part, kMessage)) * (ranks - 1);
 }
 
+/// Where processes of one host meet, and pass what their peers cannot reach: one such place for all
+/// ranks, and one for each axis where there are two.
+Bytes stage_bytes(const JobSpec& job, const LayoutCandidate& candidate) {
+  if (!job.communication.shared_memory || candidate.ranks() == 1) return Bytes(0);
+  const bool has_axes = candidate.data > 1 && candidate.tensor > 1;
+  return kStage * (has_axes ? 3 : 1);
+}
+
 }  // namespace
 
 Bytes RankMemory::total() const {
@@ -182,7 +191,9 @@ RankMemory memory_of(const JobSpec& job, const LayoutCandidate& candidate,
   memory.by_tag["optimizer"] = updated.moments;
   memory.by_tag["activation"] = memory.activation_arena;
   memory.by_tag["communication"] =
-      candidate.processes ? message_staging_bytes(job, candidate.ranks()) : Bytes(0);
+      candidate.processes
+          ? message_staging_bytes(job, candidate.ranks()) + stage_bytes(job, candidate)
+          : Bytes(0);
   // A rank's slices go into checkpoints by itself, whole tensors are dealt out.
   const Bytes staging =
       sharding == 0 ? staged(checkpoint_share(job.model, candidate.ranks())) : updated.staging;

@@ -70,6 +70,21 @@ TEST(SharedSegment, BecomesALeaseThatUnmapsIt) {
   EXPECT_DEATH(*start = std::byte{1}, "^$|SEGV");
 }
 
+TEST(SharedMemory, LiesWhereItsColorSays) {
+  constexpr std::uintptr_t kHashed = 256 << 20;
+  for (const int color : {0, 1, 77}) {
+    const std::string name = segment_name(run_id(), "color");
+    auto made = SharedMemory::create(name, 3_MiB, color).value();
+    const auto opened = SharedMemory::open(name, color + 1).value();
+    made.unlink();
+    const auto page_of = [&](const SharedMemory& memory) {
+      return reinterpret_cast<std::uintptr_t>(memory.bytes().data()) % kHashed / 4096;
+    };
+    EXPECT_EQ(page_of(made), static_cast<std::uintptr_t>(color));
+    EXPECT_EQ(page_of(opened), static_cast<std::uintptr_t>(color) + 1);
+  }
+}
+
 TEST(SharedMemory, IsUnusedOnlyAfterAllItsProcessesHaveDied) {
   const std::string name = segment_name(run_id(), "dying");
   int ready[2];

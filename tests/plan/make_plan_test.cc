@@ -153,6 +153,7 @@ TEST(MakePlan, ActivationArenaHoldsWhatABlockKeepsAndNoMoreThanAllAtOnce) {
 TEST(MakePlan, ProcessesStageMessagesAndThreadsDoNot) {
   JobSpec job = sample_job();
   job.parallel.data = 3;
+  job.communication.shared_memory = false;
   MachineFacts machine = machine_of(4);
   machine.backend = "mpi";
   const auto staged = [&](Bytes bucket) {
@@ -166,6 +167,9 @@ TEST(MakePlan, ProcessesStageMessagesAndThreadsDoNot) {
   EXPECT_EQ(staged(Bytes(3'000)), Bytes(2 * 43 * 64));
   // Parts are cut into messages of at most 1 MiB.
   EXPECT_EQ(staged(1_GiB), 2_MiB);
+  // Where they may share memory they also have a place to meet there.
+  job.communication.shared_memory = true;
+  EXPECT_EQ(staged(1_GiB), 2_MiB + 272_KiB);
 }
 
 TEST(MakePlan, TakesFewerSequencesAtATimeWhereMemoryIsShort) {

@@ -72,8 +72,9 @@ class World {
   [[nodiscard]] virtual std::string_view backend() const = 0;
 
   /// Host memory that the backend holds beside the rank's pools: to receive into (up to ranks - 1
-  /// messages), and to carry tensors of devices that the host cannot touch (the largest of each
-  /// group). It grows in the first steps only.
+  /// messages), its part of where processes of a host meet (272 KiB a group), and to carry tensors
+  /// of devices that the host cannot touch (the largest of each group). It grows in the first steps
+  /// only.
   [[nodiscard]] virtual Bytes staging() const = 0;
 
   /// The communicator of all ranks.
