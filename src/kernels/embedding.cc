@@ -34,10 +34,36 @@ Extents check(const TensorView& tokens, const TensorView& token_rows,
   return {ids[0] * ids[1], ids[1], table[1]};
 }
 
-std::int64_t checked_id(std::int32_t id, std::int64_t vocab) {
-  QD_CHECK_MSG(id >= 0 && id < vocab,
-               "token id " + std::to_string(id) + " of a vocabulary of " + std::to_string(vocab));
-  return id;
+/// Which ids a table has rows of.
+struct IdRange {
+  std::int64_t first;
+  std::int64_t count;
+  std::int64_t vocab;
+
+  /// The id's row, or -1 where it belongs to another part of the vocabulary.
+  [[nodiscard]] std::int64_t row_of(std::int32_t id) const {
+    QD_CHECK_MSG(id >= 0 && id < vocab,
+                 "token id " + std::to_string(id) + " of a vocabulary of " + std::to_string(vocab));
+    const std::int64_t row = id - first;
+    return row >= 0 && row < count ? row : -1;
+  }
+};
+
+template <class Arguments>
+IdRange range_of(const Arguments& arguments, const TensorView& table) {
+  const std::int64_t rows = table.shape()[0];
+  return {arguments.first_id, rows, arguments.vocab == 0 ? rows : arguments.vocab};
+}
+
+/// target = token + position, either of which may be absent.
+void put_row(const float* token, const float* position, float* target, std::int64_t width) {
+  if (token == nullptr && position == nullptr) {
+    std::fill_n(target, width, 0.0F);
+  } else if (token == nullptr || position == nullptr) {
+    std::copy_n(token == nullptr ? position : token, width, target);
+  } else {
+    for (std::int64_t i = 0; i < width; ++i) target[i] = token[i] + position[i];
+  }
 }
 
 void look_up(const EmbeddingForward& arguments, const Extents& extents) {
@@ -47,18 +73,15 @@ void look_up(const EmbeddingForward& arguments, const Extents& extents) {
   const float* positions =
       places.empty() ? nullptr : places.host<float>() + arguments.first_position * extents.width;
   float* out = arguments.out.host<float>();
-  const std::int64_t vocab = arguments.token_table.shape()[0];
+  const IdRange ids = range_of(arguments, arguments.token_table);
   constexpr std::int64_t kRows = 16;
   internal::parallel_blocks(extents.rows, kRows, [=](std::int64_t first, std::int64_t count) {
     for (std::int64_t row = first; row < first + count; ++row) {
-      const float* token = table + checked_id(tokens[row], vocab) * extents.width;
-      float* target = out + row * extents.width;
-      if (positions == nullptr) {
-        std::copy_n(token, extents.width, target);
-        continue;
-      }
-      const float* position = positions + row % extents.sequence * extents.width;
-      for (std::int64_t i = 0; i < extents.width; ++i) target[i] = token[i] + position[i];
+      const std::int64_t id = ids.row_of(tokens[row]);
+      const float* token = id < 0 ? nullptr : table + id * extents.width;
+      const float* position =
+          positions == nullptr ? nullptr : positions + row % extents.sequence * extents.width;
+      put_row(token, position, out + row * extents.width, extents.width);
     }
   });
 }
@@ -70,13 +93,15 @@ void scatter(const EmbeddingBackward& arguments, const Extents& extents) {
   float* table = arguments.token_gradient.host<float>();
   const TensorView& places = arguments.position_gradient;
   float* positions = places.empty() ? nullptr : places.host<float>();
-  const std::int64_t vocab = arguments.token_gradient.shape()[0];
+  const IdRange ids = range_of(arguments, arguments.token_gradient);
   constexpr std::int64_t kColumns = 64;
   internal::parallel_blocks(extents.width, kColumns, [=](std::int64_t first, std::int64_t count) {
     for (std::int64_t row = 0; row < extents.rows; ++row) {
       const float* source = dout + row * extents.width + first;
-      float* token = table + checked_id(tokens[row], vocab) * extents.width + first;
-      for (std::int64_t i = 0; i < count; ++i) token[i] += source[i];
+      if (const std::int64_t id = ids.row_of(tokens[row]); id >= 0) {
+        float* token = table + id * extents.width + first;
+        for (std::int64_t i = 0; i < count; ++i) token[i] += source[i];
+      }
       if (positions == nullptr) continue;
       float* position = positions + row % extents.sequence * extents.width + first;
       for (std::int64_t i = 0; i < count; ++i) position[i] += source[i];

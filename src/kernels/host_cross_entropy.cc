@@ -11,48 +11,12 @@
 #define HWY_TARGET_INCLUDE "kernels/host_cross_entropy.cc"
 #include <hwy/foreach_target.h>  // Compiles this file once per instruction set.
 // Must follow foreach_target.h.
-#include "kernels/host_lanes-inl.h"
 #include "kernels/host_parallel.h"
+#include "kernels/host_softmax-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace quadrille::internal {
 namespace HWY_NAMESPACE {
-
-/// The largest of the row's numbers; any number if one is NaN, which then shows in the sum.
-HWY_INLINE float largest(const float* row, std::int64_t count) {
-  const hn::ScalableTag<float> d;
-  const auto width = static_cast<std::int64_t>(hn::Lanes(d));
-  float most = row[0];
-  std::int64_t i = 0;
-  if (count >= width) {
-    auto lanes = hn::LoadU(d, row);
-    for (i = width; i + width <= count; i += width) lanes = hn::Max(lanes, hn::LoadU(d, row + i));
-    most = hn::GetLane(hn::MaxOfLanes(d, lanes));
-  }
-  for (; i < count; ++i) most = std::max(most, row[i]);
-  return most;
-}
-
-/// Replaces the row by e^(x - most) and returns its sum.
-HWY_INLINE float exponentiate(float* row, std::int64_t count, float most) {
-  const hn::ScalableTag<float> d;
-  const auto width = static_cast<std::int64_t>(hn::Lanes(d));
-  auto lanes = hn::Zero(d);
-  std::int64_t i = 0;
-  for (; i + width <= count; i += width) {
-    const auto e = exponential(d, hn::Sub(hn::LoadU(d, row + i), hn::Set(d, most)));
-    hn::StoreU(e, d, row + i);
-    lanes = hn::Add(lanes, e);
-  }
-  float sum = hn::GetLane(hn::SumOfLanes(d, lanes));
-  const hn::CappedTag<float, 1> single;
-  for (; i < count; ++i) {
-    const auto e = exponential(single, hn::Sub(hn::LoadU(single, row + i), hn::Set(single, most)));
-    hn::StoreU(e, single, row + i);
-    sum += hn::GetLane(e);
-  }
-  return sum;
-}
 
 /// losses[i] = -log softmax(row i)[target i].
 void cross_entropy_rows(const CrossEntropyChunk& chunk, std::int64_t first, std::int64_t count,

@@ -104,6 +104,20 @@ void normal_block(const RandomStream& random, std::int64_t first, std::int64_t c
   }
 }
 
+/// Numbers [index, index + count) of the stream, wherever they begin.
+void normal_run(const RandomStream& random, std::int64_t index, std::int64_t count, float deviation,
+                float* target) {
+  HWY_ALIGN float drawn[kDraws];
+  for (std::int64_t done = 0; done < count;) {
+    const std::int64_t before = (index + done) % 4;
+    const std::int64_t size = std::min(kDraws - before, count - done);
+    normal_piece(random, static_cast<std::uint64_t>(index + done - before), before + size,
+                 deviation, drawn);
+    std::copy_n(drawn + before, size, target + done);
+    done += size;
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace quadrille::internal
 HWY_AFTER_NAMESPACE();
@@ -112,13 +126,24 @@ HWY_AFTER_NAMESPACE();
 namespace quadrille::internal {
 
 HWY_EXPORT(normal_block);
+HWY_EXPORT(normal_run);
 
-void host_fill_normal(const RandomStream& random, float deviation, float* target,
-                      std::int64_t count) {
+void host_fill_normal(const HostFillNormal& arguments) {
   static_assert(kElementBlock % 4 == 0, "a block begins with a counter of its own");
-  parallel_blocks(count, kElementBlock, [&](std::int64_t first, std::int64_t size) {
+  const auto& [random, deviation, target, count, runs] = arguments;
+  const std::int64_t length = runs.length == 0 ? count : runs.length;
+  const auto whole = [&](std::int64_t first, std::int64_t size) {
     HWY_DYNAMIC_DISPATCH(normal_block)(random, first, size, deviation, target);
-  });
+  };
+  const auto in_runs = [&](std::int64_t first, std::int64_t size) {
+    for (std::int64_t i = first; i < first + size;) {
+      const std::int64_t rest = std::min(length - i % length, first + size - i);
+      HWY_DYNAMIC_DISPATCH(normal_run)(random, runs.index(i), rest, deviation, target + i);
+      i += rest;
+    }
+  };
+  if (runs.first == 0 && length >= count) return parallel_blocks(count, kElementBlock, whole);
+  parallel_blocks(count, kElementBlock, in_runs);
 }
 
 }  // namespace quadrille::internal

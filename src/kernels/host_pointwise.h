@@ -26,8 +26,14 @@ struct HostDropout {
 };
 void host_dropout(const HostDropout& arguments);
 
-void host_fill_normal(const RandomStream& random, float deviation, float* target,
-                      std::int64_t count);
+struct HostFillNormal {
+  RandomStream random;
+  float deviation = 0;
+  float* target = nullptr;
+  std::int64_t count = 0;
+  kernels::IndexRuns runs;
+};
+void host_fill_normal(const HostFillNormal& arguments);
 
 void host_adamw(const kernels::AdamW& arguments);
 

@@ -110,10 +110,14 @@ void dropout(Stream& stream, const DropoutMask& mask, const TensorView& dy, cons
 }
 
 void fill_normal(Stream& stream, const RandomStream& random, float deviation,
-                 const TensorView& target) {
+                 const TensorView& target, IndexRuns runs) {
   require_elements(target, "target", DType::kF32, target.elements());
-  stream.launch("fill_normal", std::array{writes(target)}, [random, deviation, target] {
-    internal::host_fill_normal(random, deviation, target.host<float>(), target.elements());
+  stream.launch("fill_normal", std::array{writes(target)}, [random, deviation, target, runs] {
+    internal::host_fill_normal({.random = random,
+                                .deviation = deviation,
+                                .target = target.host<float>(),
+                                .count = target.elements(),
+                                .runs = runs});
   });
 }
 

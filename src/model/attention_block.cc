@@ -11,6 +11,7 @@ namespace quadrille::internal {
 AttentionBlock::AttentionBlock(const ModelSpec& spec, std::int64_t layer,
                                std::span<const Parameter> parameters)
     : layer_(layer),
+      hidden_(spec.hidden),
       norm_(spec, parameters, block_names(spec, layer).attention_norm),
       qkv_(make_attention_projections(spec, layer, parameters)),
       projection_(parameters, block_names(spec, layer).attention_output, spec.bias),
@@ -21,13 +22,16 @@ Result<void> AttentionBlock::forward(LayerContext& context, const TensorView& x)
   const TensorView branch = context.activation(layer_, "branch");
   const TensorView qkv = context.activation(layer_, "qkv");
   const TensorView attention = context.activation(layer_, "attention");
-  norm_.forward(stream, x, branch, statistics(context));
+  const TensorView own = context.tensor.own_rows(branch, hidden_);
+  norm_.forward(stream, x, own, statistics(context));
+  QD_RETURN_IF_ERROR(context.tensor.gather_rows(stream, branch, hidden_));
   qkv_->forward(context, branch, qkv);
   kernels::attention_forward(stream, {.input = qkv_->arrange(qkv),
                                       .out = attention,
                                       .log_sum_exp = context.activation(layer_, "log_sum_exp")});
   projection_.forward(context, attention, branch);
-  dropout_.add(context, branch, x, context.activation(layer_, "middle"));
+  QD_RETURN_IF_ERROR(context.tensor.sum_rows(stream, branch, hidden_));
+  dropout_.add(context, own, x, context.activation(layer_, "middle"));
   return {};
 }
 
@@ -41,8 +45,11 @@ Result<void> AttentionBlock::backward(LayerContext& context, const TensorView& x
   const TensorView dqkv = front_of(wide, qkv.shape());
   const TensorView dattention =
       wide.flat(qkv.elements(), attention.elements()).reshape(attention.shape());
-  const TensorView dprojected =
-      dropout_.backward(context, dmiddle, context.activation(layer_, "narrow"));
+  const TensorView narrow = context.activation(layer_, "narrow");
+  const TensorView own = context.tensor.own_rows(narrow, hidden_);
+  QD_ASSIGN_OR_RETURN(const TensorView dprojected,
+                      whole_rows(context, dropout_.backward(context, dmiddle, own), hidden_,
+                                 [&narrow] { return narrow; }));
   QD_RETURN_IF_ERROR(projection_.add_gradients(context, attention, dprojected));
   projection_.input_gradient(context, dprojected, dattention);
   kernels::attention_backward(stream, {.input = qkv_->arrange(qkv),
@@ -52,10 +59,11 @@ Result<void> AttentionBlock::backward(LayerContext& context, const TensorView& x
                                        .delta = context.activation(layer_, "delta"),
                                        .gradient = qkv_->arrange(dqkv)});
   qkv_->backward_positions(stream, dqkv);
-  const TensorView narrow = context.activation(layer_, "narrow");
-  norm_.forward(stream, x, narrow, statistics(context));
+  norm_.forward(stream, x, own, statistics(context));
+  QD_RETURN_IF_ERROR(context.tensor.gather_rows(stream, narrow, hidden_));
   QD_RETURN_IF_ERROR(qkv_->add_gradients(context, narrow, dqkv));
   qkv_->input_gradient(context, dqkv, narrow);
+  QD_RETURN_IF_ERROR(context.tensor.sum_rows(stream, narrow, hidden_));
   return norm_backward(context, x, dmiddle);
 }
 
@@ -63,7 +71,8 @@ Result<void> AttentionBlock::norm_backward(LayerContext& context, const TensorVi
                                            const TensorView& dmiddle) const {
   const TensorView dx = context.activation(layer_, "gradient");
   kernels::copy(*context.stream, dmiddle, dx);
-  return norm_.backward(context, {.dy = context.activation(layer_, "narrow"),
+  const TensorView narrow = context.activation(layer_, "narrow");
+  return norm_.backward(context, {.dy = context.tensor.own_rows(narrow, hidden_),
                                   .x = x,
                                   .statistics = statistics(context),
                                   .dx = dx,

@@ -39,6 +39,7 @@ class AttentionBlock {
                                            const TensorView& dmiddle) const;
 
   std::int64_t layer_;
+  std::int64_t hidden_;
   Norm norm_;
   std::unique_ptr<AttentionProjections> qkv_;
   Linear projection_;

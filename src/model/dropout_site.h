@@ -4,7 +4,7 @@
 
 // One place in the network that drops elements. Which ones is a function of (seed, place, step,
 // element's place in the global batch [B_global, T, H]), so it is the same for any split of the
-// batch over micro-batches and ranks.
+// batch over micro-batches and ranks. Ranks that share rows have their own rows of x.
 
 #include <cstdint>
 #include <string_view>
@@ -20,9 +20,9 @@ class DropoutSite {
 
   /// Whether anything is dropped in this pass.
   [[nodiscard]] bool active(const LayerContext& context) const;
-  /// x = dropout(x), for x [B, T, H].
+  /// x = dropout(x), for x [.., H].
   void apply(const LayerContext& context, const TensorView& x) const;
-  /// sum = residual + dropout(x), all [B, T, H].
+  /// sum = residual + dropout(x), all [.., H].
   void add(const LayerContext& context, const TensorView& x, const TensorView& residual,
            const TensorView& sum) const;
   /// Gradient of dropout's input: `dy` itself where nothing is dropped, else written to `scratch`.
@@ -32,6 +32,7 @@ class DropoutSite {
  private:
   std::uint64_t id_;
   float probability_;
+  std::int64_t width_;  ///< H
 };
 
 }  // namespace quadrille::internal

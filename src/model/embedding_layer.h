@@ -23,9 +23,13 @@ class EmbeddingLayer final : public Layer {
               const TensorView& out) const;
 
  private:
+  [[nodiscard]] std::int64_t first_id(const TensorGroup& group) const;
+
   ParameterRef tokens_;
   ParameterRef positions_;  ///< None with rotary positions.
   DropoutSite dropout_;
+  std::int64_t hidden_;
+  std::int64_t vocab_;  ///< Of the whole.
 };
 
 }  // namespace quadrille::internal

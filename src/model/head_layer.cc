@@ -3,6 +3,7 @@
 #include "model/head_layer.h"
 
 #include "model/decode_buffers.h"
+#include "model/parallel_head.h"
 #include "model/parameter_names.h"
 #include "quadrille/kernels/head_loss.h"
 #include "quadrille/kernels/projection.h"
@@ -12,6 +13,7 @@ namespace quadrille::internal {
 HeadLayer::HeadLayer(const ModelSpec& spec, std::span<const Parameter> parameters)
     : layer_(layer_count(spec) - 1),
       tied_(spec.tie_embeddings),
+      vocab_(spec.vocab),
       norm_(spec, parameters, final_norm_name(spec)),
       weight_(parameters, head_name(spec)) {}
 
@@ -23,8 +25,10 @@ Result<void> HeadLayer::forward(LayerContext& context) const {
   const TensorView weight = weight_.value();
   const std::int64_t hidden = weight.shape()[1];
   const TensorView normed = context.activation(layer_, "normed");
-  norm_.forward(*context.stream, context.activation(layer_ - 1, "output"), normed,
-                statistics(context));
+  const TensorGroup& group = context.tensor;
+  norm_.forward(*context.stream, context.activation(layer_ - 1, "output"),
+                group.own_rows(normed, hidden), statistics(context));
+  QD_RETURN_IF_ERROR(group.gather_rows(*context.stream, normed, hidden));
   kernels::HeadLoss loss = {.x = as_rows(normed, hidden),
                             .weight = weight,
                             .targets = context.targets.flat(),
@@ -38,12 +42,21 @@ Result<void> HeadLayer::forward(LayerContext& context) const {
     loss.weight_gradient = weight_.gradient();
     loss.accumulate = !context.first_micro_batch;
   }
-  kernels::head_loss(*context.stream, loss);
+  if (group.size() == 1) {
+    kernels::head_loss(*context.stream, loss);
+  } else {
+    const ParallelHead head{.first_id = shard_extent(vocab_, group.index(), group.size()).first,
+                            .statistics = context.activation(layer_, "statistics")};
+    QD_RETURN_IF_ERROR(parallel_head_loss(context, head, loss));
+    if (context.training) QD_RETURN_IF_ERROR(group.sum_rows(*context.stream, loss.dx, hidden));
+  }
   return context.training ? weight_.contribute(context) : Result<void>{};
 }
 
 Result<void> HeadLayer::backward(LayerContext& context) const {
-  return norm_.backward(context, {.dy = context.activation(layer_, "normed_gradient"),
+  const std::int64_t hidden = weight_.value().shape()[1];
+  const TensorView dnormed = context.activation(layer_, "normed_gradient");
+  return norm_.backward(context, {.dy = context.tensor.own_rows(dnormed, hidden),
                                   .x = context.activation(layer_ - 1, "output"),
                                   .statistics = statistics(context),
                                   .dx = context.activation(layer_, "gradient")});

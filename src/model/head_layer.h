@@ -31,6 +31,7 @@ class HeadLayer final : public Layer {
 
   std::int64_t layer_;
   bool tied_;
+  std::int64_t vocab_;  ///< Of the whole.
   Norm norm_;
   ParameterRef weight_;
 };

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/layer.h"
 
+#include "quadrille/kernels/pointwise.h"
+
 namespace quadrille::internal {
 
 ParameterRef::ParameterRef(std::span<const Parameter> parameters, std::string_view name) {
@@ -17,13 +19,23 @@ ParameterRef::ParameterRef(std::span<const Parameter> parameters, std::string_vi
 TensorView ParameterRef::value() const {
   if (parameter_ == nullptr) return {};
   QD_CHECK_MSG(!parameter_->value.empty(), "unbound value of " + parameter_->shape.name);
-  return parameter_->value;
+  return used(parameter_->value);
 }
 
 TensorView ParameterRef::gradient() const {
   if (parameter_ == nullptr) return {};
   QD_CHECK_MSG(!parameter_->gradient.empty(), "unbound gradient of " + parameter_->shape.name);
-  return parameter_->gradient;
+  return used(parameter_->gradient);
+}
+
+TensorView ParameterRef::used(const TensorView& whole) const {
+  const Extent rows = parameter_->used_rows;
+  return rows.length == whole.shape()[0] ? whole : whole.rows(rows.first, rows.length);
+}
+
+bool ParameterRef::is_sharded(int dimension) const {
+  const AxisPlacement tensor = parameter_->shape.placement.on(Axis::kTensor);
+  return tensor.is_sharded() && tensor.dimension == dimension;
 }
 
 Result<void> ParameterRef::contribute(LayerContext& context) const {
@@ -35,6 +47,15 @@ std::string site_prefix(std::int64_t layer) { return "h." + std::to_string(layer
 
 TensorView as_rows(const TensorView& view, std::int64_t columns) {
   return view.reshape({view.elements() / columns, columns});
+}
+
+Result<TensorView> whole_rows(const LayerContext& context, const TensorView& x, std::int64_t width,
+                              const std::function<TensorView()>& scratch) {
+  if (!context.tensor.shares_rows()) return x;
+  const TensorView whole = scratch();
+  kernels::copy(*context.stream, x, context.tensor.own_rows(whole, width));
+  QD_RETURN_IF_ERROR(context.tensor.gather_rows(*context.stream, whole, width));
+  return whole;
 }
 
 TensorView front_of(const TensorView& scratch, const Shape& shape) {

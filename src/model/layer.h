@@ -7,6 +7,7 @@
 // the kernels room only.
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,13 +27,17 @@ class ParameterRef {
 
   [[nodiscard]] bool exists() const { return parameter_ != nullptr; }
   [[nodiscard]] int index() const { return index_; }
-  /// Empty where there is no such parameter.
+  /// The rows that this rank uses; empty where there is no such parameter.
   [[nodiscard]] TensorView value() const;
   [[nodiscard]] TensorView gradient() const;
+  /// Over the tensor axis, on that dimension.
+  [[nodiscard]] bool is_sharded(int dimension) const;
   /// Tells the runtime that one contribution to the gradient is complete.
   [[nodiscard]] Result<void> contribute(LayerContext& context) const;
 
  private:
+  [[nodiscard]] TensorView used(const TensorView& whole) const;
+
   const Parameter* parameter_ = nullptr;
   int index_ = -1;
 };
@@ -52,6 +57,12 @@ class Layer {
 
 /// Any shape as [elements / columns, columns].
 [[nodiscard]] TensorView as_rows(const TensorView& view, std::int64_t columns);
+
+/// All rows of x [.., width], of which this rank has its own where ranks share rows: then gathered
+/// in the scratch [.., width] that is asked for (x may be its own rows of that), else x itself.
+[[nodiscard]] Result<TensorView> whole_rows(const LayerContext& context, const TensorView& x,
+                                            std::int64_t width,
+                                            const std::function<TensorView()>& scratch);
 
 /// The first elements of `scratch`, as many as `shape` has.
 [[nodiscard]] TensorView front_of(const TensorView& scratch, const Shape& shape);

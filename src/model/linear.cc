@@ -24,6 +24,8 @@ kernels::Matmul Linear::product(const TensorView& x, const TensorView& y) const 
 
 void Linear::forward(const LayerContext& context, const TensorView& x, const TensorView& y) const {
   kernels::Matmul rounded = product(x, y);
+  // The outputs of all ranks are summed, so one of them adds the bias.
+  if (weight_.is_sharded(1) && context.tensor.index() != 0) rounded.bias = {};
   rounded.rounding = context.rounding;
   kernels::matmul(*context.stream, rounded);
 }

@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// y = x W^T + b with W [out, in], and its gradients.
+// y = x W^T + b with W [out, in], and its gradients. Where ranks share the weight's rows (a column
+// linear), y is this rank's columns and dx its part of a sum; where they share its columns (a row
+// linear), x is this rank's columns and y its part of a sum. Whoever uses a part sums it
+// (TensorGroup).
 
 #include <span>
 #include <string>

@@ -37,6 +37,7 @@ class MlpBlock {
   }
 
   std::int64_t layer_;
+  std::int64_t hidden_;
   Norm norm_;
   std::unique_ptr<Expansion> expansion_;
   Linear projection_;

@@ -7,14 +7,8 @@ namespace {
 
 constexpr std::int64_t kCacheLine = 64;
 
-Shape shape_of(const ParameterShape& parameter) {
-  QD_CHECK(parameter.shape.size() == 1 || parameter.shape.size() == 2);
-  if (parameter.shape.size() == 1) return {parameter.shape[0]};
-  return {parameter.shape[0], parameter.shape[1]};
-}
-
-Bytes padded_bytes(const ParameterShape& parameter) {
-  const Bytes bytes = Bytes(parameter.elements()) * element_bytes(DType::kF32);
+Bytes padded_bytes(const Parameter& parameter) {
+  const Bytes bytes = Bytes(parameter.piece.elements()) * element_bytes(DType::kF32);
   return Bytes((bytes.count() + kCacheLine - 1) / kCacheLine * kCacheLine);
 }
 
@@ -22,12 +16,12 @@ Bytes padded_bytes(const ParameterShape& parameter) {
 
 Result<Lease> bind_values(Transformer& model, Pool& pool) {
   Bytes total;
-  for (const Parameter& parameter : model.parameters()) total += padded_bytes(parameter.shape);
+  for (const Parameter& parameter : model.parameters()) total += padded_bytes(parameter);
   QD_ASSIGN_OR_RETURN(Lease lease, pool.lease(total, MemoryTag::kParameter, "the parameters"));
   Bytes offset;
   for (Parameter& parameter : model.parameters()) {
-    parameter.value = lease.view_at(offset, DType::kF32, shape_of(parameter.shape));
-    offset += padded_bytes(parameter.shape);
+    parameter.value = lease.view_at(offset, DType::kF32, parameter.own_shape());
+    offset += padded_bytes(parameter);
   }
   return lease;
 }

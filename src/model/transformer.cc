@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quadrille/model/transformer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "model/block_layer.h"
@@ -9,10 +10,18 @@
 #include "model/head_layer.h"
 #include "model/layer.h"
 #include "model/parameter_names.h"
+#include "model/placement_checks.h"
 #include "quadrille/base/random.h"
 #include "quadrille/kernels/pointwise.h"
 
 namespace quadrille {
+
+Shape Parameter::own_shape() const {
+  const std::vector<std::int64_t>& extents = piece.shape();
+  QD_CHECK(extents.size() == 1 || extents.size() == 2);
+  if (extents.size() == 1) return {extents[0]};
+  return {extents[0], extents[1]};
+}
 
 struct Transformer::State {
   ModelSpec spec;
@@ -22,17 +31,43 @@ struct Transformer::State {
 
 namespace {
 
-std::vector<Parameter> declare(const ModelSpec& spec) {
+/// Rows of the piece that this rank multiplies: of keys and values that are whole on every rank,
+/// those of the head that its queries share.
+Extent used_rows(const ModelSpec& spec, const ParameterShape& shape, const TensorShare& share) {
+  const std::int64_t rows = shape.piece(share).shape()[0];
+  const bool keys_or_values =
+      shape.name.ends_with("k_proj.weight") || shape.name.ends_with("v_proj.weight");
+  if (!keys_or_values || shares_kv_heads(spec, share)) return {0, rows};
+  const Extent heads = kv_heads(spec, share);
+  return {heads.first * spec.head_width(), heads.length * spec.head_width()};
+}
+
+std::vector<Parameter> declare(const ModelSpec& spec, const TensorShare& share) {
   const std::string embedding = internal::token_embedding_name(spec);
   std::vector<Parameter> parameters;
-  for (ParameterShape& shape : parameter_shapes(spec)) {
+  for (ParameterShape& shape : parameter_shapes(spec, share)) {
     Parameter parameter;
     parameter.contributions = spec.tie_embeddings && shape.name == embedding ? 2 : 1;
-    parameter.overwritten = shape.in_product;
+    parameter.piece = shape.piece(share);
+    parameter.used_rows = used_rows(spec, shape, share);
+    // Rows that no product of this rank writes must be zero when ranks sum.
+    parameter.overwritten =
+        shape.in_product && parameter.used_rows.length == parameter.piece.shape()[0];
     parameter.shape = std::move(shape);
     parameters.push_back(std::move(parameter));
   }
   return parameters;
+}
+
+/// The model as a block of this rank works on it: its heads and its columns.
+ModelSpec block_spec(const ModelSpec& spec, const TensorShare& share) {
+  if (share.degree == 1) return spec;
+  ModelSpec own = spec;
+  own.head_dimension = spec.head_width();
+  own.heads = query_heads(spec, share).length;
+  own.kv_heads = kv_heads(spec, share).length;
+  own.ffn = ffn_columns(spec, share).length;
+  return own;
 }
 
 Result<void> check_heads(const ModelSpec& spec) {
@@ -67,7 +102,8 @@ Result<void> check_heads(const ModelSpec& spec) {
 Transformer::Transformer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Transformer::~Transformer() = default;
 
-Result<std::unique_ptr<Transformer>> Transformer::create(const ModelSpec& spec) {
+Result<std::unique_ptr<Transformer>> Transformer::create(const ModelSpec& spec,
+                                                         const TensorShare& share) {
   if (spec.is_custom()) {
     return fail(Code::kInvalid,
                 "the model family \"custom\" is a program's own: train it with `quadrille launch "
@@ -78,13 +114,19 @@ Result<std::unique_ptr<Transformer>> Transformer::create(const ModelSpec& spec) 
     return fail(Code::kInvalid, "a transformer needs at least one of everything it is made of");
   }
   QD_RETURN_IF_ERROR(check_heads(spec));
+  if (share.degree > std::min({spec.heads, spec.ffn, spec.vocab})) {
+    return fail(Code::kInvalid, "the tensor axis has " + std::to_string(share.degree) +
+                                    " ranks, more than heads, columns or words to share");
+  }
   auto state = std::make_unique<State>();
   state->spec = spec;
-  state->parameters = declare(spec);
+  state->parameters = declare(spec, share);
   const std::span<const Parameter> parameters = state->parameters;
+  QD_RETURN_IF_ERROR(internal::check_placements(spec, share, parameters));
+  const ModelSpec own = block_spec(spec, share);
   state->layers.push_back(std::make_unique<internal::EmbeddingLayer>(spec, parameters));
   for (std::int64_t layer = 1; layer <= spec.layers; ++layer) {
-    state->layers.push_back(std::make_unique<internal::BlockLayer>(spec, layer, parameters));
+    state->layers.push_back(std::make_unique<internal::BlockLayer>(own, layer, parameters));
   }
   state->layers.push_back(std::make_unique<internal::HeadLayer>(spec, parameters));
   return std::unique_ptr<Transformer>(new Transformer(std::move(state)));
@@ -111,12 +153,17 @@ void Transformer::initialise(Stream& stream, std::uint64_t seed) {
   for (const Parameter& parameter : state_->parameters) {
     if (parameter.value.empty()) continue;
     const ParameterShape& shape = parameter.shape;
-    if (shape.initial_deviation > 0) {
-      const RandomStream random(seed, RandomPurpose::kInitialise, stable_id(shape.name));
-      kernels::fill_normal(stream, random, static_cast<float>(shape.initial_deviation),
-                           parameter.value);
-    } else {
+    if (shape.initial_deviation <= 0) {
       kernels::fill(stream, parameter.value, static_cast<float>(shape.initial_constant));
+      continue;
+    }
+    const RandomStream random(seed, RandomPurpose::kInitialise, stable_id(shape.name));
+    const auto deviation = static_cast<float>(shape.initial_deviation);
+    std::int64_t done = 0;
+    for (const RunBlock& block : parameter.piece.blocks()) {
+      kernels::fill_normal(stream, random, deviation, parameter.value.flat(done, block.elements()),
+                           {.first = block.first, .length = block.length, .stride = block.stride});
+      done += block.elements();
     }
   }
 }

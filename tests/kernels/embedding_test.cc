@@ -47,6 +47,37 @@ TEST_F(Embedding, IsTheSumOfTheTokensRowAndThePositionsRow) {
   }
 }
 
+TEST_F(Embedding, PartsOfTheVocabularyAddUpToTheWhole) {
+  const auto tokens = random_ids({3, 7}, 0, kVocab - 1);
+  const auto table = random({kVocab, 5});
+  const auto dout = random({3, 7, 5});
+  const auto whole = empty({3, 7, 5});
+  const auto gradient = empty({kVocab, 5});
+  kernels::embedding_forward(*stream_, {.tokens = *tokens, .token_table = *table, .out = *whole});
+  kernels::embedding_backward(*stream_,
+                              {.tokens = *tokens, .dout = *dout, .token_gradient = *gradient});
+  Numbers sum(whole->numbers().size());
+  for (const auto& [first, count] : {std::pair(0, 4), {4, 1}, {5, 6}}) {
+    const auto out = empty({3, 7, 5});
+    kernels::embedding_forward(*stream_, {.tokens = *tokens,
+                                          .token_table = table->view().rows(first, count),
+                                          .out = *out,
+                                          .first_id = first,
+                                          .vocab = kVocab});
+    const Numbers part = out->numbers();
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
+    const auto rows = empty({count, 5});
+    kernels::embedding_backward(*stream_, {.tokens = *tokens,
+                                           .dout = *dout,
+                                           .token_gradient = *rows,
+                                           .first_id = first,
+                                           .vocab = kVocab});
+    const Numbers all = gradient->numbers();
+    EXPECT_EQ(rows->numbers(), Numbers(all.begin() + first * 5, all.begin() + (first + count) * 5));
+  }
+  EXPECT_EQ(sum, whole->numbers());
+}
+
 TEST_F(Embedding, GradientAddsEveryTokenInOrderWhateverTheThreads) {
   for (const Extents& e : kExtents) {
     const auto tokens = random_ids({e.batch, e.sequence}, 0, kVocab - 1);

@@ -204,5 +204,15 @@ TEST_F(Pointwise, FillNormalDrawsTheStreamsNumbers) {
   EXPECT_EQ(different, 0);
 }
 
+TEST_F(Pointwise, FillNormalDrawsThoseOfAPartsPlaceInTheWhole) {
+  const RandomStream random(seed_, RandomPurpose::kInitialise, 5);
+  const auto target = empty({3, 4});  // columns 5 ... 8 of three rows of 11
+  kernels::fill_normal(*stream_, random, 0.02F, *target, {.first = 5, .length = 4, .stride = 11});
+  const auto values = target->get<float>();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    EXPECT_EQ(values[i], 0.02F * random.normal(5 + i / 4 * 11 + i % 4));
+  }
+}
+
 }  // namespace
 }  // namespace quadrille::test

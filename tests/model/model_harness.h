@@ -87,14 +87,15 @@ inline ReferenceBatch random_batch(const ModelSpec& spec, BatchShape shape,
 class ModelHarness {
  public:
   ModelHarness(const ModelSpec& spec, BatchShape shape,
-               kernels::ProductPrecision precision = kernels::ProductPrecision::kFp32)
-      : model_(Transformer::create(spec).value()), shape_(shape) {
+               kernels::ProductPrecision precision = kernels::ProductPrecision::kFp32,
+               const TensorGroup& group = {})
+      : model_(Transformer::create(spec, group.share()).value()), shape_(shape), group_(group) {
     for (Parameter& parameter : model_->parameters()) {
-      const Shape extents = shape_of(parameter.shape.shape);
+      const Shape extents = parameter.own_shape();
       parameter.value = tensor(DType::kF32, extents);
       parameter.gradient = tensor(DType::kF32, extents);
     }
-    for (const ActivationShape& shape_row : activation_shapes(spec, shape)) {
+    for (const ActivationShape& shape_row : activation_shapes(spec, shape, group.share())) {
       activations_[{shape_row.layer, shape_row.name}] = {
           tensor(DType::kF32, shape_of(shape_row.shape)), shape_row.life};
     }
@@ -103,7 +104,7 @@ class ModelHarness {
     targets_ = tensor(DType::kI32, ids);
     loss_ = tensor(DType::kF64, {1});
     if (precision == kernels::ProductPrecision::kFp32) return;
-    rounding_ = {precision, tensor(DType::kF32, {rounding_scratch(spec, shape)})};
+    rounding_ = {precision, tensor(DType::kF32, {rounding_scratch(spec, shape, group.share())})};
   }
 
   ModelHarness(const ModelHarness&) = delete;
@@ -126,9 +127,15 @@ class ModelHarness {
       set(parameter, std::move(values));
     }
   }
+  /// Those that this rank has of a model that is whole.
   void copy_values_from(const ModelHarness& other) {
     for (const Parameter& parameter : model_->parameters()) {
-      set(parameter, other.values_.at(parameter.shape.name));
+      const Values& whole = other.values_.at(parameter.shape.name);
+      Values own;
+      parameter.piece.for_each_run([&](std::int64_t first, std::int64_t, std::int64_t length) {
+        own.insert(own.end(), whole.begin() + first, whole.begin() + first + length);
+      });
+      set(parameter, std::move(own));
     }
   }
 
@@ -209,6 +216,7 @@ class ModelHarness {
     context.training = batch.training;
     context.seed = batch.seed;
     context.rounding = rounding_;
+    context.tensor = group_;
     context.activation = [this](std::int64_t layer, std::string_view name) {
       const auto found = activations_.find({layer, std::string(name)});
       QD_CHECK_MSG(found != activations_.end(), std::string(name));
@@ -238,6 +246,7 @@ class ModelHarness {
   std::vector<Lease> leases_;
   std::unique_ptr<Transformer> model_;
   BatchShape shape_;
+  TensorGroup group_;
   std::map<std::pair<std::int64_t, std::string>, Activation> activations_;
   TensorView tokens_;
   TensorView targets_;

@@ -37,8 +37,20 @@ void dropout_add(Stream& stream, const DropoutMask& mask, const TensorView& x,
 /// dx = dropout(dy): forward in place of an embedding's output, and backward of both. dx may be dy.
 void dropout(Stream& stream, const DropoutMask& mask, const TensorView& dy, const TensorView& dx);
 
-/// target[i] = mean + deviation * normal(i).
+/// Where the elements of a part stand in the whole: runs of `length`, the first at `first`, each
+/// `stride` after the one before. Length 0: one run.
+struct IndexRuns {
+  std::int64_t first = 0;
+  std::int64_t length = 0;
+  std::int64_t stride = 0;
+
+  [[nodiscard]] constexpr std::int64_t index(std::int64_t i) const {
+    return length == 0 ? first + i : first + i / length * stride + i % length;
+  }
+};
+
+/// target[i] = deviation * normal(runs.index(i)).
 void fill_normal(Stream& stream, const RandomStream& random, float deviation,
-                 const TensorView& target);
+                 const TensorView& target, IndexRuns runs = {});
 
 }  // namespace quadrille::kernels

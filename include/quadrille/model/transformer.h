@@ -21,20 +21,25 @@
 #include "quadrille/config/model_shapes.h"
 #include "quadrille/device/device.h"
 #include "quadrille/kernels/rounding.h"
-#include "quadrille/mesh/placement.h"
+#include "quadrille/mesh/piece.h"
+#include "quadrille/model/tensor_group.h"
 
 namespace quadrille {
 
 /// A parameter as the runtime sees it: one logical tensor, whoever uses it.
 struct Parameter {
-  ParameterShape shape;
-  Placement placement;    ///< Replicated on every axis so far; its gradient is partial over data.
+  ParameterShape shape;   ///< Of the whole, with its placements.
+  TensorPiece piece;      ///< What this rank holds; `value` and `gradient` have its shape.
+  Extent used_rows;       ///< Of the piece: those that this rank multiplies. Fewer than all only
+                          ///< for keys and values whose heads are fewer than the ranks.
   int contributions = 1;  ///< Gradient contributions per micro-batch: 2 for a tied embedding.
   /// The first contribution of a step's first micro-batch overwrites the gradient, whatever it
   /// held; all others add to it.
   bool overwritten = false;
   TensorView value;
   TensorView gradient;  ///< Empty in a model that only infers.
+
+  [[nodiscard]] Shape own_shape() const;  ///< Of `value`.
 };
 
 /// What a layer needs for one micro-batch besides its parameters.
@@ -54,18 +59,22 @@ struct LayerContext {
   kernels::Rounding rounding;
   /// The activation `name` of `layer`, as activation_shapes names it.
   std::function<TensorView(std::int64_t layer, std::string_view name)> activation;
+  TensorGroup tensor;  ///< The ranks that share the matrices; by default this one alone.
   /// Called when one contribution to parameter `index` is complete.
   std::function<Result<void>(int index)> contributed;
 };
 
 class Transformer {
  public:
-  /// Declares the parameters; binds no memory yet.
-  [[nodiscard]] static Result<std::unique_ptr<Transformer>> create(const ModelSpec& spec);
+  /// Declares the parameters, or this rank's part of them; binds no memory yet. Errors: kInvalid
+  /// for a shape that cannot be, and for placements that do not fit each other, naming the tensor
+  /// and the axis.
+  [[nodiscard]] static Result<std::unique_ptr<Transformer>> create(const ModelSpec& spec,
+                                                                   const TensorShare& share = {});
   ~Transformer();
 
-  [[nodiscard]] const ModelSpec& spec() const;
-  [[nodiscard]] std::int64_t layers() const;  ///< layer_count(spec)
+  [[nodiscard]] const ModelSpec& spec() const;  ///< Of the whole.
+  [[nodiscard]] std::int64_t layers() const;    ///< layer_count(spec)
   /// In parameter_shapes order.
   [[nodiscard]] std::vector<Parameter>& parameters();
   [[nodiscard]] const std::vector<Parameter>& parameters() const;
