@@ -61,7 +61,7 @@ struct GradientBuckets::State {
   [[nodiscard]] Result<void> check(const Entry& entry);
   [[nodiscard]] Result<void> reduce_ready();
   [[nodiscard]] Result<void> reduce(int index);
-  [[nodiscard]] Result<void> sum_partial(int index);
+  [[nodiscard]] Result<void> sum_partial(const Entry& entry);
   void keep(int index);
 };
 
@@ -101,7 +101,6 @@ Result<void> GradientBuckets::State::reduce_ready() {
 }
 
 Result<void> GradientBuckets::State::reduce(int index) {
-  QD_RETURN_IF_ERROR(sum_partial(index));
   Communicator& group = *options.group;
   const TensorView whole = memory.bucket(index);
   if (group.size() > 1) {
@@ -113,23 +112,15 @@ Result<void> GradientBuckets::State::reduce(int index) {
   return {};
 }
 
-/// Sums over the tensor axis what is partial there; neighbours in one call.
-Result<void> GradientBuckets::State::sum_partial(int index) {
-  if (options.tensor_group == nullptr || options.tensor_group->size() == 1) return {};
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const Entry& first = entries[i];
-    if (first.bucket != index || !first.declared.partial) continue;
-    std::int64_t length = first.declared.shape.elements();
-    while (i + 1 < entries.size() && entries[i + 1].bucket == index &&
-           entries[i + 1].declared.partial) {
-      ++i;
-      length = entries[i].first + entries[i].declared.shape.elements() - first.first;
-    }
-    const TensorView run = memory.inside(index, first.first, Shape{length});
-    CollectiveScope scope = options.tensor_group->open("partial " + first.declared.name);
-    QD_RETURN_IF_ERROR(options.tensor_group->all_reduce(scope, *options.stream, run));
-  }
-  return {};
+/// Sums over the tensor axis what is partial there, as soon as it is complete: the ranks of that
+/// axis have pieces of other sizes, so their buckets end elsewhere, but they contribute in one
+/// order.
+Result<void> GradientBuckets::State::sum_partial(const Entry& entry) {
+  Communicator* group = options.tensor_group;
+  if (!entry.declared.partial || group == nullptr || group->size() == 1) return {};
+  const TensorView gradient = memory.inside(entry.bucket, entry.first, entry.declared.shape);
+  CollectiveScope scope = group->open("partial " + entry.declared.name);
+  return group->all_reduce(scope, *options.stream, gradient);
 }
 
 /// The slice of a reduced bucket joins the shard, and the bucket's memory goes to the next one.
@@ -221,7 +212,7 @@ Result<void> GradientBuckets::contribute(int index) {
   State& state = *state_;
   Entry& entry = state.entries[static_cast<std::size_t>(index)];
   QD_RETURN_IF_ERROR(state.check(entry));
-  ++entry.arrived;
+  if (++entry.arrived == state.expected(entry)) QD_RETURN_IF_ERROR(state.sum_partial(entry));
   Bucket& bucket = state.bucket(entry.bucket);
   QD_CHECK(bucket.life == BucketLife::kFilling);
   if (--bucket.missing > 0) return {};

@@ -81,6 +81,7 @@ Result<double> AdamWOptimizer::sum_of_squares() {
   const std::vector<double> zeros(state_->tensors.size(), 0.0);
   write_all<double>(stream, state_->squares, zeros);
   for (std::size_t i = 0; i < state_->tensors.size(); ++i) {
+    if (!state_->tensors[i].counted) continue;
     kernels::add_sum_of_squares(stream, state_->tensors[i].gradient,
                                 state_->squares.flat(static_cast<std::int64_t>(i), 1));
   }
@@ -92,6 +93,7 @@ Result<std::vector<NonfiniteGradient>> AdamWOptimizer::nonfinite() {
   Stream& stream = *state_->stream;
   std::vector<NonfiniteGradient> found;
   for (const OptimizedTensor& tensor : state_->tensors) {
+    if (!tensor.counted) continue;
     const TensorView scalar = state_->squares.flat(0, 1);
     const double zero = 0;
     write_all<double>(stream, scalar, std::span(&zero, 1));

@@ -3,6 +3,7 @@
 #include "train/activations.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace quadrille::internal {
 namespace {
@@ -25,21 +26,18 @@ Shape shape_of(const std::vector<std::int64_t>& extents) {
 
 }  // namespace
 
-Result<Activations> Activations::create(const ActivationArena& arena, Pool& pool) {
-  Activations made;
-  QD_ASSIGN_OR_RETURN(
-      made.lease_, pool.lease(arena.layout.total, MemoryTag::kActivation, "the activation arena"));
+Activations::Activations(const ActivationArena& arena, Lease lease) : lease_(std::move(lease)) {
+  QD_CHECK(lease_.bytes() >= arena.layout.total);
   for (std::size_t i = 0; i < arena.shapes.size(); ++i) {
     const ActivationShape& activation = arena.shapes[i];
     const auto layer = static_cast<std::size_t>(activation.layer);
-    if (made.by_layer_.size() <= layer) made.by_layer_.resize(layer + 1);
+    if (by_layer_.size() <= layer) by_layer_.resize(layer + 1);
     const DType dtype = activation.element_bytes == 8 ? DType::kF64 : DType::kF32;
-    made.by_layer_[layer].push_back(
+    by_layer_[layer].push_back(
         {activation.name,
-         made.lease_.view_at(arena.layout.offsets[i], dtype, shape_of(activation.shape)),
+         lease_.view_at(arena.layout.offsets[i], dtype, shape_of(activation.shape)),
          activation.life});
   }
-  return made;
 }
 
 TensorView Activations::view(std::int64_t layer, std::string_view name) const {

@@ -23,8 +23,8 @@ struct NamedActivation {
 class Activations {
  public:
   Activations() = default;
-  /// Leases the arena once; every view lies inside it at the offset that its life allows.
-  [[nodiscard]] static Result<Activations> create(const ActivationArena& arena, Pool& pool);
+  /// Every view lies inside `lease`, which holds the arena, at the offset that its life allows.
+  Activations(const ActivationArena& arena, Lease lease);
 
   /// QD_CHECKs that the layer has such an activation.
   [[nodiscard]] TensorView view(std::int64_t layer, std::string_view name) const;

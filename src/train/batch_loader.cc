@@ -13,7 +13,7 @@ BatchLoader::BatchLoader(RankBase& base)
       host_targets_(host_tokens_.size()) {}
 
 std::int64_t BatchLoader::first_slot(std::int64_t micro_batch) const {
-  return base_.world->rank().value * base_.share() + micro_batch * base_.plan->micro_batch;
+  return base_.plan->first_slot(base_.world->rank()) + micro_batch * base_.plan->micro_batch;
 }
 
 void BatchLoader::load_train(std::int64_t step, std::int64_t micro_batch) {

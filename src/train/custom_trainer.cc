@@ -129,6 +129,8 @@ Result<void> CustomTrainer::State::prepare_alone() {
                        .shape = parameter.shape,
                        .decayed = parameter.decayed,
                        .contributions = parameter.contributions,
+                       .piece = internal::whole_piece(parameter.shape),
+                       .whole = parameter.shape,
                        .value = {},
                        .gradient = {}});
   }
@@ -152,6 +154,7 @@ void CustomTrainer::State::initialise() {
 Result<void> CustomTrainer::State::start() {
   QD_RETURN_IF_ERROR(agree_on(*world, failed ? Result<void>(fail(*failed)) : prepare_alone()));
   QD_RETURN_IF_ERROR(check_alike(*world, declared));
+  QD_RETURN_IF_ERROR(internal::join_axes(*this));
   // What forward uses last, backward completes first.
   std::vector<int> backward_order(tensors.size());
   std::iota(backward_order.rbegin(), backward_order.rend(), 0);

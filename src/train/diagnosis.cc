@@ -36,6 +36,8 @@ Result<std::string> Executor::first_bad_activation() {
       if (found.empty()) {
         QD_ASSIGN_OR_RETURN(found, bad_activation_of(layer, micro_batch));
       }
+      // Ranks that share the layer stop together: the next forward is a collective of theirs.
+      QD_ASSIGN_OR_RETURN(found, first_found(*state_.tensor_group, found));
       // Where a layer is gathered, every rank must run them all.
       if (!found.empty() && state_.sharding() < 3) return found;
     }

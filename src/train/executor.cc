@@ -21,6 +21,12 @@ Executor::Executor(RankState& state) : state_(state), loader_(state) {
     return state_.activations.view(layer, name);
   };
   context_.contributed = [this](int parameter) { return contributed(parameter); };
+  if (state.tensor_share.degree == 1) return;
+  context_.tensor = TensorGroup(*state.tensor_group, state.tensor_share,
+                                [this](const std::function<Result<void>()>& collective) {
+                                  const PhaseScope phase(watch_, Phase::kCommunication);
+                                  return collective();
+                                });
 }
 
 Result<StepFigures> Executor::train_step(std::int64_t step) {
@@ -50,7 +56,9 @@ Result<void> Executor::run(const Instruction& instruction) {
     }
     case InstructionKind::kForward: {
       const PhaseScope phase(watch_, Phase::kCompute);
-      return forward(instruction.layer);
+      QD_RETURN_IF_ERROR(forward(instruction.layer));
+      if (trace_ == nullptr) return {};
+      return trace_->forward(step_, instruction.layer, context_.global_sequences);
     }
     case InstructionKind::kBackward: {
       const PhaseScope phase(watch_, Phase::kCompute);
@@ -119,9 +127,12 @@ Result<void> Executor::optimizer_step() {
                             loss.mean(), bad));
   }
   QD_RETURN_IF_ERROR(wait_for_checkpoint(state_, watch_));
+  if (trace_ != nullptr) QD_RETURN_IF_ERROR(trace_->gradients(step_));
   QD_ASSIGN_OR_RETURN(figures_, update(state_, watch_, step_, loss));
   state_.residency.forget();
-  return {};
+  if (trace_ == nullptr) return {};
+  trace_->figures(step_, figures_.loss, figures_.gradient_norm);
+  return trace_->weights(step_);
 }
 
 Result<double> Executor::evaluate() {

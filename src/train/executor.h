@@ -11,6 +11,7 @@
 #include "quadrille/observe/stopwatch.h"
 #include "quadrille/schedule/program.h"
 #include "train/batch_loader.h"
+#include "train/layout_trace.h"
 #include "train/rank_state.h"
 #include "train/step_update.h"
 
@@ -30,6 +31,9 @@ class Executor {
   [[nodiscard]] Result<double> evaluate();
 
   [[nodiscard]] const Stopwatch& watch() const { return watch_; }
+
+  /// From now on every step gives what it computes to `trace`, which outlives this.
+  void set_trace(RankTrace& trace) { trace_ = &trace; }
 
  private:
   [[nodiscard]] Result<void> run(const Instruction& instruction);
@@ -54,6 +58,7 @@ class Executor {
   Stopwatch watch_;
   std::int64_t step_ = 0;
   StepFigures figures_;
+  RankTrace* trace_ = nullptr;
 };
 
 }  // namespace quadrille::internal

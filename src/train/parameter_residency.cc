@@ -30,7 +30,7 @@ Result<ParameterResidency> ParameterResidency::create(RankBase& base, ResidencyO
   residency.base_ = &base;
   residency.options_ = std::move(options);
   residency.arena_ = lay_out_layers(base.buckets->layout(), entries);
-  QD_ASSIGN_OR_RETURN(residency.lease_, base.world->whole().lease(
+  QD_ASSIGN_OR_RETURN(residency.lease_, base.data_group->lease(
                                             *base.pool, bytes_of(residency.arena_.elements),
                                             MemoryTag::kParameter, "the parameters of two layers"));
   return residency;
@@ -43,7 +43,8 @@ Result<void> ParameterResidency::for_each_bucket(std::int64_t layer, const Body&
   std::int64_t begin = arena_.begin[index];
   for (const int bucket : arena_.buckets[index]) {
     const FlatBucket& whole = layout.buckets()[static_cast<std::size_t>(bucket)];
-    const Extent slice = layout.slice(bucket, base_->world->rank().value, base_->world->size());
+    const Extent slice =
+        layout.slice(bucket, base_->data_group->rank().value, base_->data_group->size());
     const TensorView memory = lease_.view_at(bytes_of(begin), DType::kF32, Shape{whole.length});
     QD_RETURN_IF_ERROR(body(bucket, memory, memory.flat(slice.first - whole.first, slice.length)));
     begin += whole.length;
@@ -91,8 +92,8 @@ Result<void> ParameterResidency::acquire(std::int64_t layer) {
       layer, [&](int bucket, const TensorView& memory, const TensorView& mine) -> Result<void> {
         if (!mine.empty()) kernels::copy(*base_->stream, own_values(*base_, bucket), mine);
         CollectiveScope scope =
-            base_->world->whole().open(fmt::format("parameters of layer {}", layer));
-        return base_->world->whole().all_gather(scope, *base_->stream, memory);
+            base_->data_group->open(fmt::format("parameters of layer {}", layer));
+        return base_->data_group->all_gather(scope, *base_->stream, memory);
       });
 }
 

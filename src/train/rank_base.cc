@@ -12,6 +12,19 @@
 #include "quadrille/kernels/reduction.h"
 
 namespace quadrille::internal {
+/// The values of a piece of this rank's slices.
+TensorView own_piece(const RankBase& base, const FlatPiece& piece) {
+  const Extent slice = base.buckets->layout().slice(piece.bucket, base.data_group->rank().value,
+                                                    base.data_group->size());
+  return own_values(base, piece.bucket).flat(piece.first - slice.first, piece.of_tensor.length);
+}
+
+std::size_t tensor_of(const RankBase& base, const FlatPiece& piece) {
+  const auto& entries = base.entry_of_tensor;
+  return static_cast<std::size_t>(std::find(entries.begin(), entries.end(), piece.tensor) -
+                                  entries.begin());
+}
+
 namespace {
 
 constexpr std::int64_t kAlignment = 64;
@@ -22,27 +35,14 @@ std::int64_t aligned(std::int64_t bytes) {
 
 Bytes bytes_of(std::int64_t elements) { return Bytes(elements) * element_bytes(DType::kF32); }
 
-/// The values of a piece of this rank's slices.
-TensorView own_piece(const RankBase& base, const FlatPiece& piece) {
-  const Extent slice =
-      base.buckets->layout().slice(piece.bucket, base.world->rank().value, base.world->size());
-  return own_values(base, piece.bucket).flat(piece.first - slice.first, piece.of_tensor.length);
-}
-
-std::size_t tensor_of(const RankBase& base, const FlatPiece& piece) {
-  const auto& entries = base.entry_of_tensor;
-  return static_cast<std::size_t>(std::find(entries.begin(), entries.end(), piece.tensor) -
-                                  entries.begin());
-}
-
 /// Values lie in the layout of the gradients, so that a slice of one is a slice of the other; where
 /// ranks read each other's, in memory that they reach.
 Result<void> bind_values(RankBase& base) {
   constexpr const char* kWhat = "the parameters";
   const FlatLayout& layout = base.buckets->layout();
   if (base.sharding() >= 3) {
-    const std::int64_t shard = layout.place_in_shard(base.buckets->buckets(),
-                                                     base.world->rank().value, base.world->size());
+    const std::int64_t shard = layout.place_in_shard(
+        base.buckets->buckets(), base.data_group->rank().value, base.data_group->size());
     QD_ASSIGN_OR_RETURN(base.parameter_lease,
                         base.pool->lease(bytes_of(shard), MemoryTag::kParameter, kWhat));
     return {};
@@ -50,8 +50,8 @@ Result<void> bind_values(RankBase& base) {
   const Bytes bytes = bytes_of(layout.elements());
   QD_ASSIGN_OR_RETURN(base.parameter_lease,
                       base.sharding() == 0 ? base.pool->lease(bytes, MemoryTag::kParameter, kWhat)
-                                           : base.world->whole().lease(
-                                                 *base.pool, bytes, MemoryTag::kParameter, kWhat));
+                                           : base.data_group->lease(*base.pool, bytes,
+                                                                    MemoryTag::kParameter, kWhat));
   for (std::size_t i = 0; i < base.tensors.size(); ++i) {
     const FlatPlace& place = layout.places()[static_cast<std::size_t>(base.entry_of_tensor[i])];
     base.tensors[i].value =
@@ -70,14 +70,16 @@ Result<void> bind_gradients(RankBase& base, std::span<const int> backward_order)
                        .shape = tensor.shape,
                        .contributions = tensor.contributions,
                        .layer = tensor.layer,
-                       .overwritten = tensor.overwritten});
+                       .overwritten = tensor.overwritten,
+                       .partial = tensor.partial});
   }
   QD_CHECK_MSG(entries.size() == base.tensors.size(), "backward completes every parameter once");
-  const GradientBucketOptions options{.group = &base.world->whole(),
+  const GradientBucketOptions options{.group = base.data_group,
                                       .stream = base.stream.get(),
                                       .pool = base.pool.get(),
                                       .bucket = base.plan->job.communication.bucket,
-                                      .sharding = base.sharding()};
+                                      .sharding = base.sharding(),
+                                      .tensor_group = base.tensor_group};
   QD_ASSIGN_OR_RETURN(base.buckets, GradientBuckets::create(options, entries));
   for (std::size_t i = 0; i < base.tensors.size(); ++i) {
     base.tensors[i].gradient = base.buckets->gradient(base.entry_of_tensor[i]);
@@ -88,7 +90,12 @@ Result<void> bind_gradients(RankBase& base, std::span<const int> backward_order)
 std::vector<OptimizedTensor> whole_tensors(const RankBase& base) {
   std::vector<OptimizedTensor> optimized;
   for (const TrainedTensor& tensor : base.tensors) {
-    optimized.push_back({tensor.name, tensor.value, tensor.gradient, tensor.decayed});
+    optimized.push_back({.name = tensor.name,
+                         .value = tensor.value,
+                         .gradient = tensor.gradient,
+                         .decayed = tensor.decayed,
+                         .whole = tensor.whole.elements(),
+                         .counted = base.speaks_for(tensor)});
   }
   return optimized;
 }
@@ -102,14 +109,16 @@ std::vector<OptimizedTensor> own_pieces(const RankBase& base) {
                          .value = own_piece(base, piece),
                          .gradient = base.buckets->reduced(piece),
                          .decayed = tensor.decayed,
-                         .whole = tensor.shape.elements()});
+                         .whole = tensor.whole.elements(),
+                         .counted = base.speaks_for(tensor)});
   }
   return optimized;
 }
 
 Result<void> bind_optimizer(RankBase& base) {
   if (base.sharding() > 0) {
-    base.pieces = base.buckets->layout().pieces(base.world->rank().value, base.world->size());
+    base.pieces =
+        base.buckets->layout().pieces(base.data_group->rank().value, base.data_group->size());
   }
   QD_ASSIGN_OR_RETURN(
       base.optimizer,
@@ -163,6 +172,12 @@ Result<void> keep_tokenizer(const RankBase& base) {
 
 }  // namespace
 
+TensorPiece whole_piece(const Shape& shape) {
+  std::vector<std::int64_t> extents;
+  for (int i = 0; i < shape.dimensions(); ++i) extents.push_back(shape[i]);
+  return TensorPiece::whole(extents);
+}
+
 Result<void> open_base(RankBase& base, World& world, const TrainerOptions& options) {
   base.plan = options.plan;
   base.world = &world;
@@ -177,6 +192,25 @@ Result<void> open_base(RankBase& base, World& world, const TrainerOptions& optio
                                     .name = "rank " + std::to_string(world.rank().value) + ", " +
                                             options.device->name()}));
   return bind_batch(base);
+}
+
+namespace {
+
+/// The communicator of the ranks that differ from this one on `axis` alone.
+Result<Communicator*> axis_group(World& world, const Mesh& mesh, Axis axis) {
+  const std::vector<Rank> members = mesh.group(world.rank(), std::span(&axis, 1));
+  if (static_cast<int>(members.size()) == world.size()) return &world.whole();
+  return world.group(members);
+}
+
+}  // namespace
+
+Result<void> join_axes(RankBase& base) {
+  QD_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::create(base.plan->mesh));
+  base.tensor_share = base.plan->tensor_share(base.world->rank());
+  QD_ASSIGN_OR_RETURN(base.data_group, axis_group(*base.world, mesh, Axis::kData));
+  QD_ASSIGN_OR_RETURN(base.tensor_group, axis_group(*base.world, mesh, Axis::kTensor));
+  return {};
 }
 
 Result<void> bind_training(RankBase& base, std::span<const int> backward_order) {
@@ -202,18 +236,19 @@ Result<void> bind_training(RankBase& base, std::span<const int> backward_order) 
 
 TensorView own_values(const RankBase& base, int bucket) {
   const FlatLayout& layout = base.buckets->layout();
-  const int rank = base.world->rank().value;
-  const Extent slice = layout.slice(bucket, rank, base.world->size());
+  const int rank = base.data_group->rank().value;
+  const int ranks = base.data_group->size();
+  const Extent slice = layout.slice(bucket, rank, ranks);
   const std::int64_t first =
-      base.sharding() >= 3 ? layout.place_in_shard(bucket, rank, base.world->size()) : slice.first;
+      base.sharding() >= 3 ? layout.place_in_shard(bucket, rank, ranks) : slice.first;
   return base.parameter_lease.view_at(bytes_of(first), DType::kF32, Shape{slice.length});
 }
 
 Result<void> gather_values(RankBase& base, int bucket) {
   if (base.sharding() == 0 || base.sharding() >= 3) return {};
   const FlatBucket& whole = base.buckets->layout().buckets()[static_cast<std::size_t>(bucket)];
-  CollectiveScope scope = base.world->whole().open(fmt::format("parameters of bucket {}", bucket));
-  return base.world->whole().all_gather(
+  CollectiveScope scope = base.data_group->open(fmt::format("parameters of bucket {}", bucket));
+  return base.data_group->all_gather(
       scope, *base.stream,
       base.parameter_lease.view_at(bytes_of(whole.first), DType::kF32, Shape{whole.length}));
 }
@@ -301,6 +336,14 @@ Result<std::int64_t> count_nonfinite(RankBase& base, const TensorView& view) {
   return static_cast<std::int64_t>(count[0]);
 }
 
+Result<std::string> first_found(Communicator& group, const std::string& mine) {
+  if (group.size() == 1) return mine;
+  CollectiveScope scope = group.open("the first bad tensor");
+  QD_ASSIGN_OR_RETURN(const std::vector<std::string> all, group.gather_bytes(scope, mine));
+  const auto found = std::find_if(all.begin(), all.end(), [](const auto& t) { return !t.empty(); });
+  return found == all.end() ? std::string() : *found;
+}
+
 namespace {
 
 /// What is wrong with the first value here that is not finite; empty where all are finite.
@@ -325,15 +368,9 @@ Result<std::string> first_bad_value_here(RankBase& base) {
 
 Result<std::optional<std::string>> first_bad_value(RankBase& base) {
   QD_ASSIGN_OR_RETURN(const std::string here, first_bad_value_here(base));
-  std::vector<std::string> all{here};
-  if (base.sharding() >= 3) {
-    CollectiveScope scope = base.world->whole().open("parameters that are not finite");
-    QD_ASSIGN_OR_RETURN(all, base.world->whole().gather_bytes(scope, here));
-  }
-  for (const std::string& text : all) {
-    if (!text.empty()) return text;
-  }
-  return std::nullopt;
+  QD_ASSIGN_OR_RETURN(const std::string found, first_found(base.world->whole(), here));
+  if (found.empty()) return std::nullopt;
+  return found;
 }
 
 }  // namespace quadrille::internal

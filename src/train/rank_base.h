@@ -17,6 +17,7 @@
 #include "quadrille/comm/gradient_buckets.h"
 #include "quadrille/comm/world.h"
 #include "quadrille/data/corpus.h"
+#include "quadrille/mesh/piece.h"
 #include "quadrille/optim/optimizer.h"
 #include "quadrille/train/trainer.h"
 
@@ -30,8 +31,14 @@ struct TrainedTensor {
   int contributions = 1;     ///< Of each micro-batch to its gradient.
   std::int64_t layer = 0;    ///< Whose backward completes its gradient.
   bool overwritten = false;  ///< By the first contribution of a step.
+  bool partial = false;      ///< Its gradient is a sum over the tensor axis as well.
+  TensorPiece piece;         ///< Of the whole: what this rank has; `shape` is its own.
+  Shape whole;               ///< Shape of the whole.
   TensorView value;          ///< Empty where ranks keep slices alone.
   TensorView gradient;
+
+  /// The ranks of the tensor axis have pieces of it.
+  [[nodiscard]] bool is_sharded() const { return piece.elements() != whole.elements(); }
 };
 
 /// Members are destroyed from the last to the first: leases before their pool.
@@ -39,6 +46,9 @@ struct RankBase {
   const Plan* plan = nullptr;
   World* world = nullptr;
   TrainerOptions options;
+  TensorShare tensor_share;              ///< This rank's place on the tensor axis.
+  Communicator* data_group = nullptr;    ///< Ranks that have the same pieces and other sequences.
+  Communicator* tensor_group = nullptr;  ///< Ranks that have the same sequences.
   std::unique_ptr<Corpus> corpus;
   std::unique_ptr<Stream> stream;
   std::unique_ptr<Pool> pool;
@@ -59,15 +69,25 @@ struct RankBase {
 
   /// Stage of parallel.sharding; ranks that are alone have nothing to divide.
   [[nodiscard]] int sharding() const {
-    return world->size() == 1 ? 0 : static_cast<int>(plan->job.parallel.sharding);
+    return plan->mesh.data == 1 ? 0 : static_cast<int>(plan->job.parallel.sharding);
   }
   [[nodiscard]] bool is_first() const { return world->rank() == Rank{0}; }
+  /// The tensor is another rank's too, on the tensor axis; the first of them speaks for all.
+  [[nodiscard]] bool speaks_for(const TrainedTensor& tensor) const {
+    return tensor_share.index == 0 || tensor.is_sharded();
+  }
   /// Sequences of one step on this rank.
   [[nodiscard]] std::int64_t share() const { return plan->micro_batch * plan->micro_batches; }
 };
 
+/// All of a tensor that no axis shards.
+[[nodiscard]] TensorPiece whole_piece(const Shape& shape);
+
 /// Corpus, stream, pool and the batch. No communication. Errors: those of Corpus::open, kExhausted.
 [[nodiscard]] Result<void> open_base(RankBase& base, World& world, const TrainerOptions& options);
+
+/// One communicator for each axis that has several ranks, before there are parameters. Collective.
+[[nodiscard]] Result<void> join_axes(RankBase& base);
 
 /// Gradient buckets, values and moments in their layout, and the saver. Collective.
 /// `backward_order` has every index of `tensors` once, as backward completes them.
@@ -87,6 +107,11 @@ struct RankBase {
 /// Takes over a whole value as far as this rank keeps it.
 void write_value(RankBase& base, std::size_t tensor, std::span<const float> values);
 
+/// The values of a piece of this rank's slices.
+[[nodiscard]] TensorView own_piece(const RankBase& base, const FlatPiece& piece);
+/// Which of `tensors` it is a piece of.
+[[nodiscard]] std::size_t tensor_of(const RankBase& base, const FlatPiece& piece);
+
 /// Values and both moments, by their names in a checkpoint.
 [[nodiscard]] std::vector<CheckpointTensor> checkpoint_tensors(const RankBase& base);
 
@@ -103,8 +128,10 @@ void write_value(RankBase& base, std::size_t tensor, std::span<const float> valu
 void clear_loss(RankBase& base);
 /// How many elements of `view` are NaN or infinite.
 [[nodiscard]] Result<std::int64_t> count_nonfinite(RankBase& base, const TensorView& view);
-/// The first parameter with such an element, in words; nothing where all are finite. The same on
-/// every rank. Collective where ranks keep slices alone.
+/// What the lowest rank of the group has found; empty where none has. Collective.
+[[nodiscard]] Result<std::string> first_found(Communicator& group, const std::string& mine);
+/// The first parameter with such an element on any rank, in words, the same on all; nothing where
+/// all are finite. Collective.
 [[nodiscard]] Result<std::optional<std::string>> first_bad_value(RankBase& base);
 
 }  // namespace quadrille::internal

@@ -5,7 +5,7 @@
 namespace quadrille::internal {
 namespace {
 
-Shape shape_of(const ParameterShape& parameter) {
+Shape whole_shape(const ParameterShape& parameter) {
   QD_CHECK(parameter.shape.size() == 1 || parameter.shape.size() == 2);
   if (parameter.shape.size() == 1) return {parameter.shape[0]};
   return {parameter.shape[0], parameter.shape[1]};
@@ -13,14 +13,18 @@ Shape shape_of(const ParameterShape& parameter) {
 
 void declare_parameters(RankState& state) {
   for (const Parameter& parameter : state.model->parameters()) {
-    state.tensors.push_back({.name = parameter.shape.name,
-                             .shape = shape_of(parameter.shape),
-                             .decayed = parameter.shape.decayed,
-                             .contributions = parameter.contributions,
-                             .layer = parameter.shape.layer,
-                             .overwritten = parameter.overwritten,
-                             .value = {},
-                             .gradient = {}});
+    state.tensors.push_back(
+        {.name = parameter.shape.name,
+         .shape = parameter.own_shape(),
+         .decayed = parameter.shape.decayed,
+         .contributions = parameter.contributions,
+         .layer = parameter.shape.layer,
+         .overwritten = parameter.overwritten,
+         .partial = parameter.shape.gradient_placement.on(Axis::kTensor).is_partial(),
+         .piece = parameter.piece,
+         .whole = whole_shape(parameter.shape),
+         .value = {},
+         .gradient = {}});
   }
 }
 
@@ -28,7 +32,8 @@ Result<void> bind_rounding(RankState& state) {
   const JobSpec& job = state.plan->job;
   if (job.training.precision == Precision::kFp32) return {};
   const std::int64_t elements =
-      rounding_scratch(job.model, {state.plan->micro_batch, job.training.sequence});
+      rounding_scratch(job.model, {state.plan->micro_batch, job.training.sequence},
+                       state.plan->tensor_share(state.world->rank()));
   QD_ASSIGN_OR_RETURN(state.rounding_lease,
                       state.pool->lease(Bytes(elements) * element_bytes(DType::kF32),
                                         MemoryTag::kWorkspace, "rounded factors of products"));
@@ -43,17 +48,37 @@ Result<std::unique_ptr<RankState>> build_local(World& world, const TrainerOption
   auto state = std::make_unique<RankState>();
   QD_RETURN_IF_ERROR(open_base(*state, world, options));
   const Plan& plan = *options.plan;
-  QD_ASSIGN_OR_RETURN(state->model, Transformer::create(plan.job.model));
+  QD_ASSIGN_OR_RETURN(state->model,
+                      Transformer::create(plan.job.model, plan.tensor_share(world.rank())));
   declare_parameters(*state);
   QD_RETURN_IF_ERROR(bind_rounding(*state));
-  const ActivationArena arena =
-      activation_arena(plan.job.model, {plan.micro_batch, plan.job.training.sequence},
-                       plan.program.ranks[static_cast<std::size_t>(world.rank().value)]);
-  QD_ASSIGN_OR_RETURN(state->activations, Activations::create(arena, *state->pool));
   return state;
 }
 
+namespace {
+
+/// Ranks that share the layers reach each other's activations; their arenas are equally large then.
+Result<void> bind_activations(RankState& state) {
+  constexpr const char* kWhat = "the activation arena";
+  const Plan& plan = *state.plan;
+  const Rank rank = state.world->rank();
+  const ActivationArena arena = activation_arena(
+      plan.job.model, {plan.micro_batch, plan.job.training.sequence},
+      plan.program.ranks[static_cast<std::size_t>(rank.value)], plan.tensor_share(rank));
+  Result<Lease> lease = state.tensor_group->size() == 1
+                            ? state.pool->lease(arena.layout.total, MemoryTag::kActivation, kWhat)
+                            : state.tensor_group->lease(*state.pool, plan.activation_arena,
+                                                        MemoryTag::kActivation, kWhat);
+  if (!lease) return fail(std::move(lease).error());
+  state.activations = Activations(arena, *std::move(lease));
+  return {};
+}
+
+}  // namespace
+
 Result<void> build_shared(RankState& state) {
+  QD_RETURN_IF_ERROR(join_axes(state));
+  QD_RETURN_IF_ERROR(bind_activations(state));
   QD_RETURN_IF_ERROR(bind_training(state, state.model->backward_order()));
   for (std::size_t i = 0; i < state.tensors.size(); ++i) {
     state.model->parameters()[i].value = state.tensors[i].value;

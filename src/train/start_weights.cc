@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "quadrille/checkpoint/hugging_face.h"
 
 namespace quadrille::internal {
@@ -13,9 +15,14 @@ Result<void> load_folder(RankState& state, const std::string& path) {
   QD_ASSIGN_OR_RETURN(const HuggingFaceFolder folder,
                       HuggingFaceFolder::open(path, state.model->spec()));
   for (std::size_t i = 0; i < state.tensors.size(); ++i) {
-    QD_ASSIGN_OR_RETURN(const std::vector<float> values,
-                        folder.read(state.model->parameters()[i].shape));
-    write_value(state, i, values);
+    const Parameter& parameter = state.model->parameters()[i];
+    QD_ASSIGN_OR_RETURN(const std::vector<float> whole, folder.read(parameter.shape));
+    std::vector<float> own(static_cast<std::size_t>(parameter.piece.elements()));
+    parameter.piece.for_each_run(
+        [&](std::int64_t in_whole, std::int64_t in_piece, std::int64_t length) {
+          std::copy_n(whole.begin() + in_whole, length, own.begin() + in_piece);
+        });
+    write_value(state, i, own);
   }
   return state.stream->synchronize();
 }

@@ -18,18 +18,25 @@ Result<LossSum> sum_over_ranks(RankBase& base, Stopwatch& watch, const LossSum& 
                                const char* place) {
   std::array<double, 2> sums{mine.sum, static_cast<double>(mine.tokens)};
   const PhaseScope phase(watch, Phase::kCommunication);
-  CollectiveScope scope = base.world->whole().open(place);
-  QD_RETURN_IF_ERROR(base.world->whole().sum(scope, sums));
+  // Ranks that share the layers have found the same loss of the same sequences.
+  CollectiveScope scope = base.data_group->open(place);
+  QD_RETURN_IF_ERROR(base.data_group->sum(scope, sums));
   return LossSum{sums[0], static_cast<std::int64_t>(sums[1])};
 }
 
 namespace {
 
+/// Whose gradients, counted once each, are all of them.
+Communicator& norm_group(const RankBase& base) {
+  return base.sharding() > 0 ? base.world->whole() : *base.tensor_group;
+}
+
 /// Names the first gradient that is not finite, the same on every rank. Where each has slices, its
 /// bad elements are counted over all of them. Collective.
 Result<Error> nonfinite_error(RankBase& base) {
   QD_ASSIGN_OR_RETURN(const std::vector<NonfiniteGradient> mine, base.optimizer->nonfinite());
-  if (base.sharding() == 0) {
+  Communicator& group = norm_group(base);
+  if (group.size() == 1) {
     QD_CHECK(!mine.empty());
     return to_error(mine.front());
   }
@@ -40,9 +47,9 @@ Result<Error> nonfinite_error(RankBase& base) {
                   .set("bad", gradient.bad)
                   .set("elements", gradient.elements));
   }
-  CollectiveScope scope = base.world->whole().open("gradients that are not finite");
+  CollectiveScope scope = group.open("gradients that are not finite");
   QD_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                      base.world->whole().gather_bytes(scope, write_json(list)));
+                      group.gather_bytes(scope, write_json(list)));
   std::optional<NonfiniteGradient> first;
   for (const std::string& text : texts) {
     QD_ASSIGN_OR_RETURN(const Json theirs, parse_json(text, {}));
@@ -56,13 +63,13 @@ Result<Error> nonfinite_error(RankBase& base) {
   return to_error(*first);
 }
 
-/// The sum over all ranks' slices, in rank order.
+/// The sum over all ranks' slices and pieces, in rank order.
 Result<double> global_squares(RankBase& base, Stopwatch& watch) {
   QD_ASSIGN_OR_RETURN(double squares, base.optimizer->sum_of_squares());
-  if (base.sharding() > 0) {
+  if (Communicator& group = norm_group(base); group.size() > 1) {
     const PhaseScope phase(watch, Phase::kCommunication);
-    CollectiveScope scope = base.world->whole().open("the norm of the gradients");
-    QD_RETURN_IF_ERROR(base.world->whole().sum(scope, std::span(&squares, 1)));
+    CollectiveScope scope = group.open("the norm of the gradients");
+    QD_RETURN_IF_ERROR(group.sum(scope, std::span(&squares, 1)));
   }
   if (std::isfinite(squares)) return squares;
   QD_ASSIGN_OR_RETURN(Error error, nonfinite_error(base));

@@ -7,6 +7,7 @@
 #include "quadrille/kernels/matmul.h"
 #include "train/executor.h"
 #include "train/rank_state.h"
+#include "train/replicas.h"
 #include "train/resume.h"
 #include "train/start_weights.h"
 #include "train/step_boundary.h"
@@ -33,6 +34,7 @@ class TrainingLoop {
     boundary_.enter(step);
     auto figures = executor_.train_step(step);
     if (!figures) return boundary_.abandon(step, figures.error());
+    if (compares_replicas(state_, step)) QD_RETURN_IF_ERROR(compare_replicas(state_, step));
     QD_ASSIGN_OR_RETURN(StepRecord record, report_step(state_, executor_.watch(), step, *figures));
     if (boundary_.evaluates(step)) {
       QD_RETURN_IF_ERROR(boundary_.evaluate(record, [this] { return executor_.evaluate(); }));
@@ -79,7 +81,9 @@ Result<TrainingOutcome> train(World& world, const TrainerOptions& options) {
                                             options.plan->ranks(), world.size()));
   }
   if (options.plan->mesh.tensor > 1) {
-    return fail(Code::kInvalid, "parallel.tensor: ranks cannot share a model's layers yet");
+    return fail(Code::kInvalid,
+                "parallel.tensor: checkpoints of ranks that share layers are not "
+                "written yet");
   }
   QD_ASSIGN_OR_RETURN(const std::unique_ptr<internal::RankState> state,
                       internal::build_together(world, options));

@@ -24,7 +24,8 @@ struct OptimizedTensor {
   TensorView gradient;  ///< Sum over the step's tokens of all ranks once reduced.
   bool decayed = false;
   std::int64_t whole =
-      0;  ///< Elements of the tensor that this is a piece of; 0: this is all of it.
+      0;                ///< Elements of the tensor that this is a piece of; 0: this is all of it.
+  bool counted = true;  ///< False where another rank has the same and adds it to the norm.
 };
 
 struct OptimizerStep {
