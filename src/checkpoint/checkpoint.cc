@@ -12,8 +12,8 @@
 #include "checkpoint/fields.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/manifest.h"
-#include "checkpoint/part_checker.h"
 #include "checkpoint/part_reader.h"
+#include "checkpoint/save_task.h"
 #include "quadrille/base/check.h"
 #include "quadrille/base/file.h"
 #include "quadrille/base/text.h"
@@ -54,7 +54,7 @@ Result<void> check_part(const ManifestTensor& tensor, const ManifestPart& part,
   const std::string path = folder + "/" + part.shard;
   const SafetensorsTensor* found = shard.find(name);
   if (found == nullptr) return fail(damaged(path, "tensor \"" + name + "\" is missing"));
-  const Shape shape = internal::is_one_part(tensor) ? tensor.shape : Shape{part.extent.length};
+  const Shape shape = internal::is_one_part(tensor) ? tensor.shape : Shape{part.runs().elements()};
   if (found->dtype == stored_type(tensor.dtype) && found->shape == shape) return {};
   return fail(damaged(
       path, fmt::format("tensor \"{}\" is {}, the manifest says {}", name,
@@ -90,27 +90,24 @@ Result<void> check_step(const std::string& path, const Manifest& manifest) {
   return {};
 }
 
-/// Of the flattened tensor, what this rank has.
-Extent extent_of(const CheckpointTensor& tensor) {
-  return {tensor.part ? tensor.part->first : 0, tensor.view.elements()};
-}
-
 /// Of bytes that begin at `offset` of the tensor, those that this rank has: a part is read whole.
 void upload_wanted(Stream& stream, const CheckpointTensor& tensor, std::int64_t offset,
                    std::span<const std::byte> bytes) {
   const std::int64_t size = element_bytes(tensor.view.dtype());
-  const Extent extent = extent_of(tensor);
-  const std::int64_t first = extent.first * size;
-  const std::int64_t begin = std::max(offset, first);
-  const std::int64_t end =
-      std::min(offset + static_cast<std::int64_t>(bytes.size()), first + extent.length * size);
-  if (begin >= end) return;
   // As bytes, because a piece may end inside an element.
   const TensorView target(tensor.view.device(), tensor.view.address(), DType::kU8,
-                          {extent.length * size});
-  stream.upload(bytes.subspan(static_cast<std::size_t>(begin - offset),
-                              static_cast<std::size_t>(end - begin)),
-                target.flat(begin - first, end - begin));
+                          {tensor.view.elements() * size});
+  std::int64_t in_view = 0;
+  for (const RunBlock& runs : internal::runs_of(tensor)) {
+    const RunBlock in_bytes{runs.first * size, runs.length * size, runs.stride * size, runs.count};
+    for_each_common_run(in_bytes, {offset, static_cast<std::int64_t>(bytes.size())},
+                        [&](std::int64_t first, std::int64_t count, std::int64_t in_runs) {
+                          stream.upload(bytes.subspan(static_cast<std::size_t>(first - offset),
+                                                      static_cast<std::size_t>(count)),
+                                        target.flat(in_view + in_runs, count));
+                        });
+    in_view += in_bytes.elements();
+  }
 }
 
 std::string without_slashes(std::string path) {
@@ -130,9 +127,14 @@ struct Checkpoint::State {
   /// Reads bytes [offset, offset + out.size()), across parts.
   [[nodiscard]] Result<void> read(const ManifestTensor& tensor, std::int64_t offset,
                                   std::span<std::byte> out) const;
-  /// The parts that `extent` touches, in full.
-  void add_parts(const ManifestTensor& tensor, Extent extent, std::size_t wanted,
+  /// The parts that `runs` touch, in full.
+  void add_parts(const ManifestTensor& tensor, std::span<const RunBlock> runs, std::size_t wanted,
                  std::vector<PartToRead>& parts) const;
+  void add_all_parts(const ManifestTensor& tensor, std::vector<PartToRead>& parts) const {
+    const std::int64_t elements = tensor.shape.elements();
+    const RunBlock whole{0, elements, elements, 1};
+    add_parts(tensor, {&whole, 1}, 0, parts);
+  }
   [[nodiscard]] Result<void> load(std::span<const CheckpointTensor> wanted, Stream& stream) const;
 };
 
@@ -145,28 +147,39 @@ Result<const ManifestTensor*> Checkpoint::State::find(const std::string& name) c
 Result<void> Checkpoint::State::read(const ManifestTensor& tensor, std::int64_t offset,
                                      std::span<std::byte> out) const {
   const std::int64_t size = element_bytes(tensor.dtype);
+  const Extent range{offset, static_cast<std::int64_t>(out.size())};
+  std::int64_t done = 0;
+  Result<void> result;
   for (const ManifestPart& part : tensor.parts) {
-    const std::int64_t begin = part.extent.first * size;
-    const std::int64_t end = begin + part.extent.length * size;
-    if (out.empty()) break;
-    if (offset >= end) continue;
+    const RunBlock runs = part.runs();
+    const RunBlock bytes{runs.first * size, runs.length * size, runs.stride * size, runs.count};
     const SafetensorsFile& file = shards.at(part.shard);
-    const SafetensorsTensor* place = file.find(internal::name_in_shard(tensor, part));
-    QD_CHECK(place != nullptr);
-    const auto count = std::min(out.size(), static_cast<std::size_t>(end - offset));
-    QD_RETURN_IF_ERROR(file.read(*place, Bytes(offset - begin), out.first(count)));
-    out = out.subspan(count);
-    offset += static_cast<std::int64_t>(count);
+    const SafetensorsTensor* place = nullptr;
+    for_each_common_run(bytes, range,
+                        [&](std::int64_t first, std::int64_t count, std::int64_t in_part) {
+                          if (!result) return;
+                          if (place == nullptr)
+                            place = file.find(internal::name_in_shard(tensor, part));
+                          QD_CHECK(place != nullptr);
+                          result = file.read(*place, Bytes(in_part),
+                                             out.subspan(static_cast<std::size_t>(first - offset),
+                                                         static_cast<std::size_t>(count)));
+                          done += count;
+                        });
+    if (!result) return result;
   }
-  QD_CHECK(out.empty());
+  QD_CHECK(done == range.length);
   return {};
 }
 
-void Checkpoint::State::add_parts(const ManifestTensor& tensor, Extent extent, std::size_t wanted,
-                                  std::vector<PartToRead>& parts) const {
-  const internal::PartRange range = internal::parts_of(tensor, extent);
-  for (std::size_t i = range.first; i < range.end; ++i) {
-    const ManifestPart& part = tensor.parts[i];
+void Checkpoint::State::add_parts(const ManifestTensor& tensor, std::span<const RunBlock> runs,
+                                  std::size_t wanted, std::vector<PartToRead>& parts) const {
+  for (const ManifestPart& part : tensor.parts) {
+    const RunBlock has = part.runs();
+    if (std::none_of(runs.begin(), runs.end(),
+                     [&has](const RunBlock& wants) { return may_overlap(wants, has); })) {
+      continue;
+    }
     const SafetensorsFile& file = shards.at(part.shard);
     const SafetensorsTensor* place = file.find(internal::name_in_shard(tensor, part));
     QD_CHECK(place != nullptr);
@@ -185,7 +198,7 @@ Result<void> Checkpoint::State::load(std::span<const CheckpointTensor> wanted,
                               path, form(stored_type(tensor->dtype), tensor->shape),
                               form(stored_type(wanted[i].view.dtype()), wanted[i].shape())));
     }
-    if (!wanted[i].view.empty()) add_parts(*tensor, extent_of(wanted[i]), i, parts);
+    add_parts(*tensor, internal::runs_of(wanted[i]), i, parts);
   }
   const auto take = [&](const PartToRead& part, std::int64_t offset,
                         std::span<const std::byte> bytes) {
@@ -230,10 +243,10 @@ Result<void> Checkpoint::read(const ManifestTensor& tensor, Bytes offset,
 
 Result<void> Checkpoint::read_checked(const ManifestTensor& tensor,
                                       std::span<std::byte> out) const {
-  const std::int64_t elements = tensor.shape.elements();
-  QD_CHECK(static_cast<std::int64_t>(out.size()) == elements * element_bytes(tensor.dtype));
+  QD_CHECK(static_cast<std::int64_t>(out.size()) ==
+           tensor.shape.elements() * element_bytes(tensor.dtype));
   std::vector<PartToRead> parts;
-  state_->add_parts(tensor, {0, elements}, 0, parts);
+  state_->add_all_parts(tensor, parts);
   return internal::read_parts(
       std::move(parts), state_->path,
       [out](const PartToRead&, std::int64_t offset, std::span<const std::byte> bytes) {
@@ -257,7 +270,7 @@ Result<void> Checkpoint::load(std::span<const CheckpointTensor> tensors, Stream&
 Result<void> Checkpoint::verify() const {
   std::vector<PartToRead> parts;
   for (const ManifestTensor& tensor : state_->manifest.tensors) {
-    state_->add_parts(tensor, {0, tensor.shape.elements()}, 0, parts);
+    state_->add_all_parts(tensor, parts);
   }
   return internal::read_parts(std::move(parts), state_->path, [](auto&, auto, auto) {});
 }

@@ -126,6 +126,7 @@ class Reader {
         piece_(internal::kPieceBytes),
         checker_(tensor, checkpoint.path()) {}
   Result<std::span<const std::byte>> next(std::int64_t offset, std::size_t count) {
+    if (has_columns()) return of_whole(offset, count);
     const auto bytes = std::span(piece_).first(count);
     QD_RETURN_IF_ERROR(checkpoint_.read(tensor_, Bytes(offset), bytes));
     QD_RETURN_IF_ERROR(checker_.add(bytes));
@@ -133,8 +134,24 @@ class Reader {
   }
 
  private:
+  [[nodiscard]] bool has_columns() const {
+    return std::any_of(tensor_.parts.begin(), tensor_.parts.end(),
+                       [](const ManifestPart& part) { return part.count > 1; });
+  }
+
+  /// Parts of several runs take turns in the tensor, so they are put together first.
+  Result<std::span<const std::byte>> of_whole(std::int64_t offset, std::size_t count) {
+    if (whole_.empty()) {
+      whole_.resize(
+          static_cast<std::size_t>(tensor_.shape.elements() * element_bytes(tensor_.dtype)));
+      QD_RETURN_IF_ERROR(checkpoint_.read_checked(tensor_, whole_));
+    }
+    return std::span<const std::byte>(whole_).subspan(static_cast<std::size_t>(offset), count);
+  }
+
   const Checkpoint& checkpoint_;
   const ManifestTensor& tensor_;
+  std::vector<std::byte> whole_;
   std::vector<std::byte> piece_;
   internal::PartChecker checker_;
 };

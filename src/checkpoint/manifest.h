@@ -16,9 +16,10 @@ namespace quadrille::internal {
 inline constexpr std::string_view kManifestName = "manifest.json";
 
 /// A tensor that lies whole in one shard has its own name and shape there; a part is
-/// one-dimensional and named for its extent: `wte.weight[0:4096]`.
+/// one-dimensional and named for its extent: `wte.weight[0:4096]`, `wte.weight[0:64]x512` where it
+/// is 512 runs.
 [[nodiscard]] bool is_one_part(const ManifestTensor& tensor);
-[[nodiscard]] std::string part_name(const std::string& tensor, Extent extent);
+[[nodiscard]] std::string part_name(const std::string& tensor, const ManifestPart& part);
 [[nodiscard]] std::string name_in_shard(const ManifestTensor& tensor, const ManifestPart& part);
 
 /// Its parts cover it once, in order. Errors: kCorrupt saying where they do not.

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <array>
 
 #include "checkpoint/fields.h"
@@ -54,9 +56,25 @@ Result<ShardNote> note_from(const Json& json) {
 Result<ManifestPart> part_from(const Json& json, Extent extent) {
   ManifestPart part;
   part.extent = extent;
+  part.stride = extent.length;
   QD_ASSIGN_OR_RETURN(part.shard, file_field(json, "shard"));
   QD_ASSIGN_OR_RETURN(part.checksum, string_field(json, "checksum"));
   return part;
+}
+
+/// Columns have several runs, all within the tensor.
+Result<void> read_runs(const Json& json, std::int64_t elements, ManifestPart& part) {
+  if (json.find("runs") == nullptr) return {};
+  QD_ASSIGN_OR_RETURN(part.count, count_field(json, "runs"));
+  QD_ASSIGN_OR_RETURN(part.stride, count_field(json, "stride"));
+  const std::int64_t rest = elements - part.extent.first - part.extent.length;
+  const bool fits = part.extent.length >= 1 && part.count >= 1 &&
+                    part.stride >= part.extent.length && part.count - 1 <= rest / part.stride;
+  if (fits) return {};
+  return fail(
+      Code::kCorrupt,
+      fmt::format("{} runs of {} elements, {} apart, from {} are no part of a tensor of {}",
+                  part.count, part.extent.length, part.stride, part.extent.first, elements));
 }
 
 /// Extents within the tensor, so that nothing later can overflow. Whether they cover it is asked of
@@ -77,6 +95,7 @@ Result<std::vector<ManifestPart>> parts_from(const Json& json, std::int64_t elem
                                               length, first, elements));
     }
     QD_ASSIGN_OR_RETURN(ManifestPart part, part_from(entry, {first, length}));
+    QD_RETURN_IF_ERROR(read_runs(entry, elements, part));
     parts.push_back(std::move(part));
   }
   if (parts.empty()) return fail(Code::kCorrupt, "\"parts\" is empty");
@@ -85,15 +104,48 @@ Result<std::vector<ManifestPart>> parts_from(const Json& json, std::int64_t elem
 
 }  // namespace
 
-Result<void> check_cover(const ManifestTensor& tensor) {
-  std::int64_t covered = 0;
+namespace {
+
+/// More runs than this are not looked at one by one: no placement makes them.
+constexpr std::int64_t kMostRuns = std::int64_t{1} << 24;
+
+/// All runs of all parts, by their first elements; parts of one run each as they stand.
+Result<std::vector<Extent>> runs_of(const ManifestTensor& tensor) {
+  std::int64_t count = 0;
+  bool columns = false;
   for (const ManifestPart& part : tensor.parts) {
-    if (part.extent.first != covered) {
+    count += std::min(part.count, kMostRuns + 1);
+    columns = columns || part.count > 1;
+    if (count > kMostRuns) {
+      return fail(Code::kCorrupt, "tensor \"" + tensor.name + "\" has more than 2^24 runs");
+    }
+  }
+  std::vector<Extent> runs;
+  runs.reserve(static_cast<std::size_t>(count));
+  for (const ManifestPart& part : tensor.parts) {
+    for (std::int64_t run = 0; run < part.count; ++run) {
+      runs.push_back({part.extent.first + run * part.stride, part.extent.length});
+    }
+  }
+  if (columns) {
+    std::sort(runs.begin(), runs.end(),
+              [](const Extent& a, const Extent& b) { return a.first < b.first; });
+  }
+  return runs;
+}
+
+}  // namespace
+
+Result<void> check_cover(const ManifestTensor& tensor) {
+  QD_ASSIGN_OR_RETURN(const std::vector<Extent> runs, runs_of(tensor));
+  std::int64_t covered = 0;
+  for (const Extent& run : runs) {
+    if (run.first != covered) {
       return fail(Code::kCorrupt,
                   fmt::format("the parts of tensor \"{}\" {} at element {}", tensor.name,
-                              part.extent.first > covered ? "have a gap" : "overlap", covered));
+                              run.first > covered ? "have a gap" : "overlap", covered));
     }
-    covered += part.extent.length;
+    covered += run.length;
   }
   if (covered == tensor.shape.elements()) return {};
   return fail(Code::kCorrupt, fmt::format("the parts of tensor \"{}\" end at element {} of {}",
@@ -101,16 +153,18 @@ Result<void> check_cover(const ManifestTensor& tensor) {
 }
 
 bool is_one_part(const ManifestTensor& tensor) {
-  return tensor.parts.size() == 1 &&
+  return tensor.parts.size() == 1 && tensor.parts.front().count == 1 &&
          tensor.parts.front().extent == Extent{0, tensor.shape.elements()};
 }
 
-std::string part_name(const std::string& tensor, Extent extent) {
-  return fmt::format("{}[{}:{}]", tensor, extent.first, extent.first + extent.length);
+std::string part_name(const std::string& tensor, const ManifestPart& part) {
+  const Extent run = part.extent;
+  const std::string name = fmt::format("{}[{}:{}]", tensor, run.first, run.first + run.length);
+  return part.count == 1 ? name : fmt::format("{}x{}", name, part.count);
 }
 
 std::string name_in_shard(const ManifestTensor& tensor, const ManifestPart& part) {
-  return is_one_part(tensor) ? tensor.name : part_name(tensor.name, part.extent);
+  return is_one_part(tensor) ? tensor.name : part_name(tensor.name, part);
 }
 
 Json to_json(const ManifestTensor& tensor) {
@@ -123,11 +177,10 @@ Json to_json(const ManifestTensor& tensor) {
   }
   Json parts = Json::array();
   for (const ManifestPart& part : tensor.parts) {
-    parts.push(Json::object()
-                   .set("first", part.extent.first)
-                   .set("length", part.extent.length)
-                   .set("shard", part.shard)
-                   .set("checksum", part.checksum));
+    Json entry = Json::object();
+    entry.set("first", part.extent.first).set("length", part.extent.length);
+    if (part.count > 1) entry.set("runs", part.count).set("stride", part.stride);
+    parts.push(std::move(entry.set("shard", part.shard).set("checksum", part.checksum)));
   }
   json.set("parts", std::move(parts));
   return json;

@@ -40,19 +40,4 @@ Result<void> PartChecker::close_part() {
   return {};
 }
 
-PartRange parts_of(const ManifestTensor& tensor, Extent extent) {
-  PartRange range;
-  while (range.first < tensor.parts.size() &&
-         tensor.parts[range.first].extent.first + tensor.parts[range.first].extent.length <=
-             extent.first) {
-    ++range.first;
-  }
-  range.end = range.first;
-  while (range.end < tensor.parts.size() &&
-         tensor.parts[range.end].extent.first < extent.first + extent.length) {
-    ++range.end;
-  }
-  return range;
-}
-
 }  // namespace quadrille::internal

@@ -3,6 +3,7 @@
 #pragma once
 
 // Follows a tensor's bytes, part after part, and compares each part with its checksum at its end.
+// Of tensors whose parts are one run each.
 
 #include <cstddef>
 #include <span>
@@ -30,12 +31,5 @@ class PartChecker {
   std::int64_t missing_ = 0;  ///< Bytes of this part.
   Hasher hasher_;
 };
-
-/// Parts [first, end) of a tensor that have bytes of `extent`.
-struct PartRange {
-  std::size_t first = 0;
-  std::size_t end = 0;
-};
-[[nodiscard]] PartRange parts_of(const ManifestTensor& tensor, Extent extent);
 
 }  // namespace quadrille::internal

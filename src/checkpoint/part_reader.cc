@@ -17,7 +17,8 @@ constexpr std::size_t kCachedPiece = std::size_t{256} << 10;
 
 Result<void> read_part(const PartToRead& part, StreamedReader& reader, const std::string& folder,
                        const TakeBytes& take) {
-  const std::int64_t begin = part.part->extent.first * element_bytes(part.tensor->dtype);
+  const std::int64_t size = element_bytes(part.tensor->dtype);
+  const RunBlock runs = part.part->runs();
   const std::int64_t total = part.place.bytes.count();
   Hasher hasher;
   for (std::int64_t done = 0; done < total;) {
@@ -25,8 +26,16 @@ Result<void> read_part(const PartToRead& part, StreamedReader& reader, const std
         const std::span<const std::byte> bytes,
         reader.next(std::min(kCachedPiece, static_cast<std::size_t>(total - done))));
     hasher.add(bytes);
-    take(part, begin + done, bytes);
-    done += static_cast<std::int64_t>(bytes.size());
+    // In runs: the part's bytes lie one after the other here, not in the tensor.
+    for (std::span<const std::byte> rest = bytes; !rest.empty();) {
+      const std::int64_t run = done / (runs.length * size);
+      const std::int64_t within = done % (runs.length * size);
+      const auto count =
+          std::min(rest.size(), static_cast<std::size_t>(runs.length * size - within));
+      take(part, (runs.first + run * runs.stride) * size + within, rest.first(count));
+      done += static_cast<std::int64_t>(count);
+      rest = rest.subspan(count);
+    }
   }
   if (hash_text(hasher.digest()) == part.part->checksum) return {};
   return fail(damaged(folder + "/" + part.part->shard,

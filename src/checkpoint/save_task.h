@@ -19,11 +19,16 @@
 
 namespace quadrille::internal {
 
-/// What a rank writes of tensor `tensor` of the list.
+/// What a rank writes of tensor `tensor` of the list: runs of it, which lie one after the other
+/// from element `in_view` of what the rank has.
 struct SavedPart {
   std::size_t tensor = 0;
-  Extent extent;
+  RunBlock runs;
+  std::int64_t in_view = 0;
 };
+
+/// Of the flattened whole, those that the tensor's view has, in its order.
+[[nodiscard]] std::vector<RunBlock> runs_of(const CheckpointTensor& tensor);
 
 /// This rank's parts, in the order of the tensors. Of those that every rank has whole, each goes to
 /// the rank in whose part of their bytes its middle lies: what a rank gets is contiguous, follows

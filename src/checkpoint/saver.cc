@@ -126,7 +126,7 @@ Result<std::unique_ptr<CheckpointSaver>> CheckpointSaver::create(
   state->parts = internal::parts_to_save(state->tensors, options.rank, options.ranks);
   Bytes own;
   for (const internal::SavedPart& part : state->parts) {
-    own += state->tensors[part.tensor].view.bytes();
+    own += Bytes(part.runs.elements()) * element_bytes(state->tensors[part.tensor].view.dtype());
   }
   QD_ASSIGN_OR_RETURN(state->staging,
                       internal::Staging::create(internal::staging_bytes(own), options.pool));

@@ -57,10 +57,12 @@ std::vector<ManifestTensor> described(const SaveTask& task, const std::string& f
   std::vector<ManifestTensor> all;
   for (const SavedPart& part : task.parts) {
     const SafetensorsTensor& tensor = task.tensors[part.tensor];
-    all.push_back({tensor.name,
-                   tensor_dtype(tensor.dtype).value(),
-                   tensor.shape,
-                   {ManifestPart{part.extent, file, {}}}});
+    all.push_back(
+        {tensor.name,
+         tensor_dtype(tensor.dtype).value(),
+         tensor.shape,
+         {ManifestPart{
+             {part.runs.first, part.runs.length}, file, {}, part.runs.stride, part.runs.count}}});
   }
   return all;
 }
@@ -69,10 +71,14 @@ std::vector<SafetensorsTensor> header_of(const std::vector<ManifestTensor>& tens
   std::vector<SafetensorsTensor> header;
   for (const ManifestTensor& tensor : tensors) {
     const ManifestPart& part = tensor.parts.front();
-    const Shape shape = is_one_part(tensor) ? tensor.shape : Shape{part.extent.length};
+    const Shape shape = is_one_part(tensor) ? tensor.shape : Shape{part.runs().elements()};
     header.push_back({name_in_shard(tensor, part), stored_type(tensor.dtype), shape, Bytes(0)});
   }
   return header;
+}
+
+TensorView part_view(const SaveTask& task, const SavedPart& part) {
+  return task.sources[part.tensor].view.flat(part.in_view, part.runs.elements());
 }
 
 /// A tensor's bytes into the file, and their checksum.
@@ -108,7 +114,7 @@ Result<ShardNote> write_shard(const SaveTask& task) {
   QD_RETURN_IF_ERROR(file.append(std::as_bytes(std::span(header))));
   for (std::size_t i = 0; i < task.parts.size(); ++i) {
     QD_ASSIGN_OR_RETURN(note.tensors[i].parts.front().checksum,
-                        write_tensor(*task.stream, task.sources[task.parts[i].tensor].view, file));
+                        write_tensor(*task.stream, part_view(task, task.parts[i]), file));
   }
   task.on_read();
   QD_RETURN_IF_ERROR(file.close());
@@ -131,6 +137,13 @@ void report_failure(const SaveTask& task, const Error& error) {
 
 }  // namespace
 
+std::vector<RunBlock> runs_of(const CheckpointTensor& tensor) {
+  const std::int64_t elements = tensor.view.elements();
+  if (tensor.view.empty()) return {};
+  if (tensor.part && !tensor.part->runs.empty()) return tensor.part->runs;
+  return {{tensor.part ? tensor.part->first : 0, elements, elements, 1}};
+}
+
 std::vector<SavedPart> parts_to_save(std::span<const CheckpointTensor> tensors, Rank rank,
                                      int ranks) {
   QD_CHECK(rank.value >= 0 && rank.value < ranks);
@@ -143,13 +156,20 @@ std::vector<SavedPart> parts_to_save(std::span<const CheckpointTensor> tensors, 
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const CheckpointTensor& tensor = tensors[i];
     if (tensor.part) {
-      if (!tensor.view.empty()) parts.push_back({i, {tensor.part->first, tensor.view.elements()}});
+      std::int64_t in_view = 0;
+      for (const RunBlock& runs : runs_of(tensor)) {
+        parts.push_back({i, runs, in_view});
+        in_view += runs.elements();
+      }
       continue;
     }
     const std::int64_t bytes = tensor.view.bytes().count();
     const auto middle = static_cast<__int128>(before) + bytes / 2;
     const auto owner = total == 0 ? 0 : static_cast<int>(middle * ranks / (total + 1));
-    if (owner == rank.value) parts.push_back({i, {0, tensor.view.elements()}});
+    if (owner == rank.value) {
+      const std::int64_t elements = tensor.view.elements();
+      parts.push_back({i, {0, elements, elements, 1}, 0});
+    }
     before += bytes;
   }
   return parts;
@@ -169,7 +189,9 @@ std::string note_name(Rank rank) { return fmt::format("shard-{:05}.json", rank.v
 
 Bytes SaveTask::share() const {
   Bytes total;
-  for (const SavedPart& part : parts) total += sources[part.tensor].view.bytes();
+  for (const SavedPart& part : parts) {
+    total += Bytes(part.runs.elements()) * element_bytes(sources[part.tensor].view.dtype());
+  }
   return total;
 }
 

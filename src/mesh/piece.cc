@@ -23,6 +23,16 @@ void add(std::vector<RunBlock>& blocks, const RunBlock& block) {
 
 }  // namespace
 
+bool may_overlap(const RunBlock& a, const RunBlock& b) {
+  if (a.elements() == 0 || b.elements() == 0) return false;
+  if (a.end() <= b.first || b.end() <= a.first) return false;
+  if (a.count == 1 || b.count == 1 || a.stride != b.stride) return true;
+  // Columns of the same rows: apart where their columns are.
+  const std::int64_t column_a = a.first % a.stride;
+  const std::int64_t column_b = b.first % b.stride;
+  return column_a < column_b + b.length && column_b < column_a + a.length;
+}
+
 TensorPiece TensorPiece::whole(std::span<const std::int64_t> shape) {
   TensorPiece piece;
   piece.shape_.assign(shape.begin(), shape.end());

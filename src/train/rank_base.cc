@@ -230,7 +230,7 @@ Result<void> bind_training(RankBase& base, std::span<const int> backward_order) 
                        .pool = base.pool.get(),
                        .stop = base.options.stop,
                        .events = base.options.events},
-                      checkpoint_tensors(base)));
+                      tensors_to_save(base)));
   return keep_tokenizer(base);
 }
 
@@ -260,34 +260,65 @@ Result<void> gather_values(RankBase& base) {
   return {};
 }
 
+namespace {
+
+/// Where elements `extent` of what this rank has of a tensor stand in the whole.
+TensorPart part_of(const TrainedTensor& tensor, Extent extent) {
+  return {.shape = tensor.whole,
+          .first = 0,
+          .runs = tensor.piece.part(extent.first, extent.length).blocks()};
+}
+
+}  // namespace
+
 CheckpointTensor value_to_load(const RankBase& base, std::size_t tensor) {
   const TrainedTensor& trained = base.tensors[tensor];
-  if (base.sharding() < 3) return {trained.name, trained.value};
-  CheckpointTensor part{trained.name, {}, TensorPart{trained.shape, 0}};
+  if (base.sharding() < 3) {
+    if (!trained.is_sharded()) return {trained.name, trained.value};
+    return {trained.name, trained.value, part_of(trained, {0, trained.shape.elements()})};
+  }
+  CheckpointTensor part{trained.name, {}, TensorPart{trained.whole, 0}};
   for (const FlatPiece& piece : base.pieces) {
     if (tensor_of(base, piece) != tensor) continue;
     part.view = own_piece(base, piece);
-    part.part->first = piece.of_tensor.first;
+    part.part = part_of(trained, piece.of_tensor);
   }
   return part;
 }
 
 void write_value(RankBase& base, std::size_t tensor, std::span<const float> values) {
-  const CheckpointTensor target = value_to_load(base, tensor);
-  if (target.view.empty()) return;
-  const std::int64_t first = target.part ? target.part->first : 0;
-  base.stream->upload(
-      std::as_bytes(values.subspan(static_cast<std::size_t>(first),
-                                   static_cast<std::size_t>(target.view.elements()))),
-      target.view);
+  if (base.sharding() < 3)
+    return write_all<float>(*base.stream, base.tensors[tensor].value, values);
+  for (const FlatPiece& piece : base.pieces) {
+    if (tensor_of(base, piece) != tensor) continue;
+    write_all<float>(*base.stream, own_piece(base, piece),
+                     values.subspan(static_cast<std::size_t>(piece.of_tensor.first),
+                                    static_cast<std::size_t>(piece.of_tensor.length)));
+  }
+}
+
+std::vector<CheckpointTensor> tensors_to_save(const RankBase& base) {
+  std::vector<CheckpointTensor> all = checkpoint_tensors(base);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].part) continue;  // Whole on every rank: they are dealt to the ranks.
+    const TrainedTensor& tensor = base.tensors[i / (all.size() / base.tensors.size())];
+    // Each part once: of a piece that all data-parallel ranks have whole, and of a slice that all
+    // ranks of the tensor axis have.
+    const bool over_data = base.sharding() > 0 || base.data_group->rank() == Rank{0};
+    if (!over_data || !base.speaks_for(tensor)) all[i].view = {};
+  }
+  return all;
 }
 
 std::vector<CheckpointTensor> checkpoint_tensors(const RankBase& base) {
   constexpr std::array kPrefixes = {"", "optimizer.first_moment.", "optimizer.second_moment."};
   std::vector<CheckpointTensor> all;
   for (const TrainedTensor& tensor : base.tensors) {
-    const std::optional<TensorPart> part =
-        base.sharding() == 0 ? std::nullopt : std::optional(TensorPart{tensor.shape, 0});
+    std::optional<TensorPart> part;
+    if (base.sharding() > 0) part = TensorPart{tensor.whole, 0};
+    if (base.sharding() == 0 && tensor.is_sharded()) {
+      part = part_of(tensor, {0, tensor.shape.elements()});
+    }
     for (const char* prefix : kPrefixes) all.push_back({prefix + tensor.name, {}, part});
   }
   // What the optimizer's tensor `i` is: a value or a piece of one, and its moments.
@@ -300,7 +331,7 @@ std::vector<CheckpointTensor> checkpoint_tensors(const RankBase& base) {
     own[1].view = base.optimizer->first_moment(i);
     own[2].view = base.optimizer->second_moment(i);
     for (std::size_t t = 0; !whole && t < kPrefixes.size(); ++t) {
-      own[t].part->first = base.pieces[index].of_tensor.first;
+      own[t].part = part_of(base.tensors[tensor], base.pieces[index].of_tensor);
     }
   }
   return all;

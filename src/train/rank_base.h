@@ -112,8 +112,10 @@ void write_value(RankBase& base, std::size_t tensor, std::span<const float> valu
 /// Which of `tensors` it is a piece of.
 [[nodiscard]] std::size_t tensor_of(const RankBase& base, const FlatPiece& piece);
 
-/// Values and both moments, by their names in a checkpoint.
+/// Values and both moments as this rank has them, by their names in a checkpoint.
 [[nodiscard]] std::vector<CheckpointTensor> checkpoint_tensors(const RankBase& base);
+/// The same with nothing of what another rank saves.
+[[nodiscard]] std::vector<CheckpointTensor> tensors_to_save(const RankBase& base);
 
 /// One contribution to the gradient of `tensors[index]` is complete.
 [[nodiscard]] Result<void> contribute(RankBase& base, int index);

@@ -9,6 +9,7 @@
 #include "quadrille/device/host_binding.h"
 #include "train/executor.h"
 #include "train/layout_comparison.h"
+#include "train/start_weights.h"
 
 namespace quadrille::internal {
 namespace {
@@ -35,7 +36,7 @@ Result<void> run_rank(TracedRun& run, World& world) {
   auto state = build_local(world, options);
   QD_RETURN_IF_ERROR(agree_on(world, state ? Result<void>() : Result<void>(fail(state.error()))));
   QD_RETURN_IF_ERROR(agree_on(world, build_shared(**state)));
-  (*state)->model->initialise(*(*state)->stream, run.plan.job.training.seed);
+  QD_RETURN_IF_ERROR(agree_on(world, start_anew(**state)));
   Executor executor(**state);
   RankTrace trace(run.trace, **state);
   executor.set_trace(trace);

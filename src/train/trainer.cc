@@ -80,11 +80,6 @@ Result<TrainingOutcome> train(World& world, const TrainerOptions& options) {
     return fail(Code::kInvalid, fmt::format("the plan is for {} ranks, but {} started",
                                             options.plan->ranks(), world.size()));
   }
-  if (options.plan->mesh.tensor > 1) {
-    return fail(Code::kInvalid,
-                "parallel.tensor: checkpoints of ranks that share layers are not "
-                "written yet");
-  }
   QD_ASSIGN_OR_RETURN(const std::unique_ptr<internal::RankState> state,
                       internal::build_together(world, options));
   const auto initialise = [&state] { return internal::start_anew(*state); };

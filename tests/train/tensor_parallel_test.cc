@@ -6,6 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "quadrille/checkpoint/checkpoint.h"
 #include "quadrille/config/layout.h"
 #include "support/tiny_run.h"
 #include "train/layout_comparison.h"
@@ -98,6 +101,67 @@ TEST_F(TensorParallelTest, TheOptimizersStateIsShardedOverDataBesides) {
                              "data=3,tensor=2,sequence=1,sharding=3,micro_batch=2"}) {
     expect_equal(job, one, layout);
   }
+}
+
+/// Trains four steps on one layout, goes on with another, and evaluates.
+std::vector<double> moved_losses(JobSpec job, const std::string& folder, const char* from,
+                                 const char* to) {
+  job.training.steps = 8;
+  job.checkpoint.every = 4;
+  job.parallel = parse_layout(from)->parallel;
+  const auto first = test::run_tiny(job, {.run_directory = folder});
+  EXPECT_TRUE(first) << from << ": " << first.error().to_text();
+  std::filesystem::remove_all(folder + "/checkpoints/step-00000008");
+  job.parallel = parse_layout(to)->parallel;
+  const auto second =
+      test::run_tiny(job, {.run_directory = folder, .resume = ResumePolicy::kRequired});
+  EXPECT_TRUE(second) << to << ": " << second.error().to_text();
+  return test::losses_of(folder);
+}
+
+TEST_F(TensorParallelTest, ARunGoesOnInAnotherLayoutFromItsCheckpoint) {
+  for (const ModelFamily family : {ModelFamily::kGpt2, ModelFamily::kLlama}) {
+    JobSpec job = uneven_job(scratch_.path(), family);
+    job.training.steps = 8;
+    job.training.micro_batch = 2;
+    const std::string folder = scratch_.path() + "/" + std::string(kModelFamilyText.text(family));
+    ASSERT_TRUE(test::run_tiny(job, {.run_directory = folder + "one"}));
+    const std::vector<double> one = test::losses_of(folder + "one");
+    int run = 0;
+    for (const auto& [from, to] :
+         {std::pair("data=2,tensor=3,sequence=1", "data=1"),
+          {"data=3,sharding=1", "tensor=2"},
+          {"data=2,tensor=2,sharding=2", "data=2,tensor=3,sequence=1,sharding=3"}}) {
+      const std::vector<double> moved = moved_losses(job, folder + std::to_string(run++), from, to);
+      ASSERT_EQ(moved.size(), one.size());
+      for (std::size_t i = 0; i < one.size(); ++i) {
+        EXPECT_NEAR(moved[i], one[i], 1e-5 * one[i]) << from << " -> " << to << ", step " << i + 1;
+      }
+    }
+  }
+}
+
+TEST_F(TensorParallelTest, ACheckpointOfPiecesReadsAlikeWholeAndByOffset) {
+  JobSpec job = uneven_job(scratch_.path(), ModelFamily::kGpt2);
+  job.training.micro_batch = 2;
+  job.training.steps = 2;
+  job.parallel = parse_layout("data=2,tensor=3,sequence=1")->parallel;
+  const std::string folder = scratch_.path() + "/moved";
+  ASSERT_TRUE(test::run_tiny(job, {.run_directory = folder}));
+  const auto saved = resolve_checkpoint(folder);
+  ASSERT_TRUE(saved) << saved.error().to_text();
+  EXPECT_TRUE(saved->verify());
+  for (const ManifestTensor& tensor : saved->manifest().tensors) {
+    std::vector<std::byte> whole(
+        static_cast<std::size_t>(tensor.shape.elements() * element_bytes(tensor.dtype)));
+    ASSERT_TRUE(saved->read_checked(tensor, whole));
+    std::vector<std::byte> by_offset(whole.size());
+    ASSERT_TRUE(saved->read(tensor, Bytes(0), by_offset));
+    EXPECT_EQ(by_offset, whole) << tensor.name;
+  }
+  const auto same = diff_checkpoints(*saved, *resolve_checkpoint(folder));
+  ASSERT_TRUE(same);
+  EXPECT_EQ(*same, std::nullopt);
 }
 
 TEST_F(TensorParallelTest, ADifferenceIsNamedByTensorLayerPhaseAndAxis) {

@@ -28,16 +28,18 @@
 #include "quadrille/comm/world.h"
 #include "quadrille/device/device.h"
 #include "quadrille/memory/pool.h"
-#include "quadrille/mesh/placement.h"
+#include "quadrille/mesh/piece.h"
 #include "quadrille/observe/run_record.h"
 
 namespace quadrille {
 
 /// Where a rank's part of a sharded tensor lies: elements [first, first + view's) of the flattened
-/// tensor. The parts of all ranks cover it once; a rank that has none of it has an empty view.
+/// tensor, or the runs that it has where these are not one. The parts of all ranks cover it once; a
+/// rank that has none of it has an empty view.
 struct TensorPart {
   Shape shape;  ///< Of the whole.
   std::int64_t first = 0;
+  std::vector<RunBlock> runs = {};  ///< Empty: one from `first` on.
 };
 
 /// One logical tensor: whole and the same on every rank, or this rank's part of it. Names: a
@@ -130,18 +132,24 @@ class CheckpointSaver {
   std::unique_ptr<State> state_;
 };
 
-/// Elements of a flattened tensor that lie one after the other in a shard.
+/// Elements of a flattened tensor that lie one after the other in a shard: a run of neighbours, or
+/// several runs of equal length and distance (columns of a matrix).
 struct ManifestPart {
-  Extent extent;
+  Extent extent;         ///< The first run.
   std::string shard;     ///< File name.
   std::string checksum;  ///< hash_text of the part's bytes.
+  std::int64_t stride = 0;
+  std::int64_t count = 1;  ///< Runs, each `stride` after the one before.
+
+  [[nodiscard]] RunBlock runs() const { return {extent.first, extent.length, stride, count}; }
 };
 
 struct ManifestTensor {
   std::string name;
   DType dtype = DType::kF32;
   Shape shape;
-  std::vector<ManifestPart> parts;  ///< In order, without gap or overlap; at least one.
+  std::vector<ManifestPart>
+      parts;  ///< Without gap or overlap, by their first element; at least one.
 };
 
 struct ManifestShard {

@@ -23,8 +23,33 @@ struct RunBlock {
   std::int64_t count = 1;
 
   [[nodiscard]] constexpr std::int64_t elements() const { return length * count; }
+  /// One after the last element.
+  [[nodiscard]] constexpr std::int64_t end() const {
+    return count == 0 ? first : first + (count - 1) * stride + length;
+  }
   friend constexpr bool operator==(RunBlock, RunBlock) = default;
 };
+
+/// Whether they may have an element in common: never wrong where it says that they have none.
+[[nodiscard]] bool may_overlap(const RunBlock& a, const RunBlock& b);
+
+/// Calls body(first, count, in_block) for each part of [first, first + count) that lies in a run of
+/// the block; `in_block` is its place in the block.
+template <class Body>
+void for_each_common_run(const RunBlock& block, Extent range, const Body& body) {
+  const std::int64_t end = range.first + range.length;
+  std::int64_t run = 0;
+  if (block.count > 1 && range.first > block.first + block.length - 1) {
+    run = (range.first - block.first - block.length + block.stride) / block.stride;
+  }
+  for (; run < block.count; ++run) {
+    const std::int64_t start = block.first + run * block.stride;
+    if (start >= end) return;
+    const std::int64_t from = start > range.first ? start : range.first;
+    const std::int64_t to = start + block.length < end ? start + block.length : end;
+    if (from < to) body(from, to - from, run * block.length + from - start);
+  }
+}
 
 class TensorPiece {
  public:
