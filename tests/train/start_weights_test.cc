@@ -42,7 +42,8 @@ class StartWeights : public testing::Test {
     const auto checkpoint = resolve_checkpoint(folder(name));
     EXPECT_TRUE(checkpoint) << checkpoint.error().to_text();
     for (const ManifestTensor& tensor : checkpoint->manifest().tensors) {
-      if (!tensor.name.starts_with("optimizer.")) checksums[tensor.name] = tensor.parts.at(0).checksum;
+      if (!tensor.name.starts_with("optimizer."))
+        checksums[tensor.name] = tensor.parts.at(0).checksum;
     }
     return checksums;
   }
