@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+// MPI's own collectives as a reference for ours.
+
 #include "quadrille/comm/world.h"
 
 namespace quadrille::testing {
