@@ -146,14 +146,17 @@ Result<BenchReport> bench_attention(const AttentionBench& bench, const BenchSett
     QD_RETURN_IF_ERROR(LengthBench(bench, setting, tokens).run(report, bytes));
     per_token.push_back(bytes);
   }
-  // Where all fits what the process already holds, there is nothing to compare.
-  for (std::size_t i = 1; i < per_token.size() && per_token[0] > 0; ++i) {
+  // Beside the length before; where that fits what the process already holds, there is nothing to
+  // compare.
+  for (std::size_t i = 1; i < per_token.size(); ++i) {
+    if (per_token[i - 1] <= 0) continue;
     report.rows.push_back(
         {.name = fmt::format("resident memory a token, {} tokens", grouped(bench.tokens[i])),
          .unit = "bytes",
          .value = figure_of(per_token[i]),
-         .peers = {{fmt::format("{} tokens", grouped(bench.tokens[0])), figure_of(per_token[0]),
-                    figure_of(per_token[i] / per_token[0]), std::nullopt}}});
+         .peers = {{fmt::format("{} tokens", grouped(bench.tokens[i - 1])),
+                    figure_of(per_token[i - 1]), figure_of(per_token[i] / per_token[i - 1]),
+                    std::nullopt}}});
   }
   report.notes.push_back(fmt::format(
       "{} threads, one sequence. oneDNN multiplies all of T x T in strided batches; half of its "

@@ -208,13 +208,13 @@ class ShapeBench {
     const Contestant& first = contestants_[0];
     const auto steps = static_cast<double>(std::max<std::int64_t>(first.profile.steps, 1));
     const std::string& what = entries_[0].what;
-    const double faults = first.profile.page_faults / steps;
-    report.rows.push_back(
-        {.name = "page faults of a step, " + what,
-         .unit = "pages",
-         .value = figure_of(faults),
-         .peers = {{"a tenth of a millisecond of them", figure_of(kMostPageFaults),
-                    figure_of(faults / kMostPageFaults), 1.0}}});
+    // The median: starting MPI's processes makes this one copy its pages once, on writing.
+    const Figure faults = figure_of(measured(first.page_faults));
+    report.rows.push_back({.name = "page faults of a step, " + what,
+                           .unit = "pages",
+                           .value = faults,
+                           .peers = {{"the most there should be", figure_of(kMostPageFaults),
+                                      figure_of(faults.median / kMostPageFaults), 1.0}}});
     report.rows.push_back({.name = "leases of the pool in a step, " + what,
                            .unit = "leases",
                            .value = figure_of(first.profile.leases / steps),

@@ -74,11 +74,13 @@ class RankRun {
     const Seconds end = monotonic_now();
     if (is_first()) {
       run_.contestant.seconds.push_back((end - begin_).count());
+      run_.contestant.page_faults.push_back(static_cast<double>(page_faults() - faults_));
       run_.contestant.records.push_back(record);
       run_.contestant.between(round_);
       run_.turns.pass();
     }
     if (++round_ < run_.rounds && !run_.turns.await(run_.player, round_)) return fail(stopped());
+    faults_ = page_faults();
     begin_ = monotonic_now();
     return {};
   }
@@ -87,6 +89,7 @@ class RankRun {
   World& world_;
   Profiler profiler_;
   Seconds begin_;
+  std::int64_t faults_ = 0;
   int round_ = 0;
 };
 

@@ -46,8 +46,9 @@ struct Contestant {
   std::function<void(int round)> between = [](int) {};
 
   // What comes out, from rank 0, by round.
-  std::vector<double> seconds;  ///< From one step's end to the next one's, turns of others
-                                ///< and `between` left out.
+  std::vector<double> seconds;      ///< From one step's end to the next one's, turns of others
+                                    ///< and `between` left out.
+  std::vector<double> page_faults;  ///< Of the process in that time.
   std::vector<StepRecord> records;
   StepsProfile profile;
 };
