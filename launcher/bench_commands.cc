@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 
+#include "launcher/bench_plan_command.h"
 #include "launcher/commands.h"
 #include "launcher/terminal.h"
 #include "quadrille/base/text.h"
@@ -274,6 +275,7 @@ void add_bench(CLI::App& app, std::function<int()>& action) {
   add_model(*gemm, *options);
   add_tokens(*gemm, *options, "Rows of the products (default: 4x64)");
   add_memory_benches(*group, action);
+  add_bench_plan(*group, action);
   add_bench_results(*group, action);
 }
 

@@ -57,7 +57,8 @@ class ClusterChecks {
       if (!names.insert(device.name).second) {
         report(path + ".name", '"' + device.name + "\" is described twice", "one description");
       }
-      if (device.memory.count() <= 0) report(path + ".memory_gib", "0 or missing", "a number above 0");
+      if (device.memory.count() <= 0)
+        report(path + ".memory_gib", "0 or missing", "a number above 0");
       positive(device.memory_bandwidth, path + ".memory_gb_per_s", 1e9);
       check_peaks(device, path + ".peak_tflops");
       check_efficiency(device.efficiency, path + ".efficiency");

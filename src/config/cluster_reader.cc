@@ -181,16 +181,15 @@ class ClusterReading {
   DeviceSpec read_device(const Json& json, const std::string& path) {
     DeviceSpec device;
     if (const Json* like = json.find("like"); like != nullptr) {
-      const DeviceSpec* known =
-          like->is_string() ? find_known_device(like->as_string()) : nullptr;
+      const DeviceSpec* known = like->is_string() ? find_known_device(like->as_string()) : nullptr;
       if (known != nullptr) {
         device = *known;
       } else {
         report(*like, joined(path, "like"), "no such device is known", "a name of the library");
       }
     }
-    take_fields(json, path, internal::device_fields(), {"like", "peak_tflops", "efficiency", "recalled"},
-                device);
+    take_fields(json, path, internal::device_fields(),
+                {"like", "peak_tflops", "efficiency", "recalled"}, device);
     if (const Json* peaks = json.find("peak_tflops"); peaks != nullptr) {
       read_peaks(*peaks, joined(path, "peak_tflops"), device);
     }
@@ -240,9 +239,9 @@ class ClusterReading {
     for (const NodeGroup& group : cluster.nodes) {
       if (cluster.find_device(group.device) != nullptr) continue;
       const auto library = device_library();
-      const auto known = std::find_if(
-          library.begin(), library.end(),
-          [&](const DeviceSpec& device) { return device.name == group.device; });
+      const auto known =
+          std::find_if(library.begin(), library.end(),
+                       [&](const DeviceSpec& device) { return device.name == group.device; });
       if (known != library.end()) cluster.devices.push_back(*known);
     }
   }

@@ -23,12 +23,10 @@ LinkLevel link(std::string name, double gb_per_s, double latency_us, double effi
 // nvlink3 234.9 / 300, nvlink4 without sums in the switch 367 / 450; switch_sum 480 / 367.
 std::vector<LinkLevel> make_links() {
   std::vector<LinkLevel> links = {
-      link("nvlink2", 150, 4, 0.82),   link("nvlink3", 300, 4, 0.78),
-      link("nvlink4", 450, 4, 0.81),   link("nvlink5", 900, 4, 0.74),
-      link("pcie4", 31, 6, 0.6),       link("pcie5", 63, 6, 0.6),
-      link("xgmi2", 175, 6, 0.6),      link("xgmi3", 448, 6, 0.6),
-      link("infiniband", 0, 12, 0.85), link("roce", 0, 14, 0.8),
-      link("efa", 0, 20, 0.7),         link("omnipath", 0, 14, 0.3),
+      link("nvlink2", 150, 4, 0.9), link("nvlink3", 300, 4, 0.86), link("nvlink4", 450, 4, 0.89),
+      link("nvlink5", 900, 4, 0.7), link("pcie4", 31, 6, 0.6),     link("pcie5", 63, 6, 0.6),
+      link("xgmi2", 175, 6, 0.6),   link("xgmi3", 448, 6, 0.6),    link("infiniband", 0, 12, 0.86),
+      link("roce", 0, 14, 0.75),    link("efa", 0, 20, 0.7),       link("omnipath", 0, 14, 0.23),
       link("ethernet", 0, 25, 0.6),
   };
   for (LinkLevel& level : links) level.source = kLinks;
@@ -40,27 +38,31 @@ std::vector<LinkLevel> make_links() {
   named("nvlink5").switch_sum = 1.25;
   for (const std::string_view fabric : {"infiniband", "roce", "efa", "omnipath", "ethernet"}) {
     named(fabric).half = Bytes(4 << 20);
-    named(fabric).taper = 0.03;
+    named(fabric).taper = 0.027;
   }
   return links;
 }
 
 constexpr std::array<HostSpec, 20> kHosts{{
-    {"DGX V100", "V100-SXM2-32GB", 8, 8, "nvlink2", 12.5 * kGiga / 2, "infiniband", "from memory", true},
-    {"DGX-2", "V100-SXM2-32GB", 16, 16, "nvlink2", 12.5 * kGiga / 2, "infiniband", "from memory", true},
+    {"DGX V100", "V100-SXM2-32GB", 8, 8, "nvlink2", 12.5 * kGiga / 2, "infiniband", "from memory",
+     true},
+    {"DGX-2", "V100-SXM2-32GB", 16, 16, "nvlink2", 12.5 * kGiga / 2, "infiniband", "from memory",
+     true},
     {"DGX A100", "A100-SXM4-80GB", 8, 8, "nvlink3", 25 * kGiga, "infiniband",
      "Narayanan et al. 2021; Calculon a100 network"},
     {"DGX A100 40GB", "A100-SXM4-40GB", 8, 8, "nvlink3", 25 * kGiga, "infiniband",
      "Narayanan et al. 2021"},
     {"AWS P4d", "A100-SXM4-40GB", 8, 8, "nvlink3", 6.25 * kGiga, "efa", "from memory", true},
-    {"PCIe server A100", "A100-PCIe-80GB", 8, 8, "pcie4", 6.25 * kGiga, "ethernet", "from memory", true},
+    {"PCIe server A100", "A100-PCIe-80GB", 8, 8, "pcie4", 6.25 * kGiga, "ethernet", "from memory",
+     true},
     {"DGX H100", "H100-SXM5-80GB", 8, 8, "nvlink4", 50 * kGiga, "infiniband", kLinks},
     {"AWS P5", "H100-SXM5-80GB", 8, 8, "nvlink4", 50 * kGiga, "efa", kLinks},
     {"GCP A3 Mega", "H100-SXM5-80GB", 8, 8, "nvlink4", 25 * kGiga, "ethernet", kLinks},
     {"GCP A3 High", "H100-SXM5-80GB", 8, 8, "nvlink4", 12.5 * kGiga, "ethernet", kLinks},
     {"Grand Teton", "H100-SXM-96GB-500W", 8, 8, "nvlink4", 50 * kGiga, "roce",
      "pytorch/torchtitan benchmarks; Llama 3 paper"},
-    {"PCIe server H100", "H100-PCIe-80GB", 8, 8, "pcie5", 25 * kGiga, "ethernet", "from memory", true},
+    {"PCIe server H100", "H100-PCIe-80GB", 8, 8, "pcie5", 25 * kGiga, "ethernet", "from memory",
+     true},
     {"DGX H200", "H200-SXM", 8, 8, "nvlink4", 50 * kGiga, "infiniband", kLinks},
     {"DGX B200", "B200-SXM", 8, 8, "nvlink5", 50 * kGiga, "infiniband", kLinks},
     {"DGX B300", "B300-SXM", 8, 8, "nvlink5", 100 * kGiga, "infiniband", kLinks},
@@ -101,26 +103,28 @@ Result<ClusterSpec> known_cluster(const KnownClusterOptions& options) {
     return fail(Code::kInvalid, "no device \"" + std::string(options.device) + "\" is known");
   }
   const HostSpec* host = usual_host(device->name);
-  if (host == nullptr) return fail(Code::kInvalid, "no host with \"" + device->name + "\" is known");
-  const std::int64_t in_node =
-      std::min(options.count, options.devices_per_node > 0 ? options.devices_per_node : host->devices);
+  if (host == nullptr)
+    return fail(Code::kInvalid, "no host with \"" + device->name + "\" is known");
+  const std::int64_t in_node = std::min(
+      options.count, options.devices_per_node > 0 ? options.devices_per_node : host->devices);
   if (options.count < 1 || options.count % in_node != 0) {
     return fail(Code::kInvalid, std::to_string(options.count) + " devices make no whole nodes of " +
                                     std::to_string(in_node));
   }
-  const LinkLevel* fabric =
-      find_known_link(options.fabric.empty() ? host->fabric : options.fabric);
+  const LinkLevel* fabric = find_known_link(options.fabric.empty() ? host->fabric : options.fabric);
   if (fabric == nullptr) {
     return fail(Code::kInvalid, "no fabric \"" + std::string(options.fabric) + "\" is known");
   }
   ClusterSpec cluster;
   cluster.name = std::string(host->name);
   cluster.devices = {*device};
-  cluster.nodes = {{.device = device->name, .count = options.count / in_node, .devices_per_node = in_node}};
+  cluster.nodes = {
+      {.device = device->name, .count = options.count / in_node, .devices_per_node = in_node}};
   LinkLevel inner = *find_known_link(host->scale_up_link);
   inner.spans = std::max(in_node, host->scale_up > host->devices ? host->scale_up : in_node);
   LinkLevel outer = *fabric;
-  outer.bandwidth = options.network_bandwidth > 0 ? options.network_bandwidth : host->network_bandwidth;
+  outer.bandwidth =
+      options.network_bandwidth > 0 ? options.network_bandwidth : host->network_bandwidth;
   cluster.links = {std::move(inner), std::move(outer)};
   return cluster;
 }

@@ -13,7 +13,8 @@ double span_of(const LinkLevel& level, const ClusterSpec& cluster) {
   return static_cast<double>(level.spans == 0 ? cluster.device_count() : level.spans);
 }
 
-/// Bandwidth that is left after `runs` inner runs are joined: fabrics are tapered and routes collide.
+/// Bandwidth that is left after `runs` inner runs are joined: fabrics are tapered and routes
+/// collide.
 double tapered(const LinkLevel& level, double runs) {
   const double doublings = runs > 1 ? std::log2(runs) : 0;
   return level.bandwidth * level.efficiency / (1 + level.taper * doublings);
@@ -29,7 +30,8 @@ GroupPath path_of(const ClusterSpec& cluster, const RankGroup& group) {
     const double here = std::clamp(fit, members, group.size);
     if (here <= members) continue;
     const double runs = here / members;
-    // Each of the run's G devices brings its way out; G/k groups share them, k of them are this one's.
+    // Each of the run's G devices brings its way out; G/k groups share them, k of them are this
+    // one's.
     path.bandwidth = std::min(path.bandwidth, tapered(level, runs) * members);
     path.latency += level.latency.count() * std::ceil(std::log2(runs));
     path.ring_steps += level.latency.count() * (runs - 1) * (group.size / here);

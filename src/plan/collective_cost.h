@@ -20,7 +20,7 @@ struct RankGroup {
 /// where switches sum.
 struct GroupPath {
   double bandwidth = 0;
-  double latency = 0;   ///< Of a tree's or recursive step over all levels, once.
+  double latency = 0;     ///< Of a tree's or recursive step over all levels, once.
   double ring_steps = 0;  ///< Of a ring through all members: each step's own hop.
   double half = 0;
   double switch_sum = 1;

@@ -18,8 +18,8 @@ class Rates {
         attention_(run.software.vendor_attention ? device.efficiency.attention
                                                  : device.efficiency.attention_portable) {}
 
-  /// [m, k] x [k, n]. A side that is short against the tile leaves units idle at its edge and in the
-  /// last wave; a short k does not pay for filling the pipeline.
+  /// [m, k] x [k, n]. A side that is short against the tile leaves units idle at its edge and in
+  /// the last wave; a short k does not pay for filling the pipeline.
   [[nodiscard]] double product(double m, double n, double k) const {
     return product_in(format_, m, n, k);
   }
@@ -60,16 +60,15 @@ class Rates {
   }
   [[nodiscard]] double peak(NumberFormat format) const { return device_.peak_of(format); }
   [[nodiscard]] double tile() const { return device_.efficiency.tile; }
-  [[nodiscard]] double wide_rate() const {
-    return peak(wide_format()) * device_.efficiency.matmul;
-  }
+  [[nodiscard]] double wide_rate() const { return peak(wide_format()) * device_.efficiency.matmul; }
   [[nodiscard]] double rate(NumberFormat format) const {
     if (format == NumberFormat::kFp8) return peak(format) * device_.efficiency.matmul_fp8;
     if (format == NumberFormat::kFp4) return peak(format) * device_.efficiency.matmul_fp4;
     return peak(format) * device_.efficiency.matmul;
   }
   [[nodiscard]] double product_in(NumberFormat format, double m, double n, double k) const {
-    // Filling and draining take the same time at any rate: in a faster format more products are lost.
+    // Filling and draining take the same time at any rate: in a faster format more products are
+    // lost.
     const double speed = is_narrow(format) ? peak(format) / peak(wide_format()) : 1;
     const double side = tile() * speed;
     const double edge = (1 + side / m) * (1 + side / n) * (1 + side / k);
@@ -122,8 +121,8 @@ Attention attention_cost(const TrainingRun& run, const Sides& side, const Rates&
     const double half = flops / 2;
     const double width = run.model.head_width();
     const double forward = rates.fused_attention(half, side.length, width);
-    return {forward, constants.attention_backward *
-                         rates.fused_attention(2.5 * half, side.length, width)};
+    return {forward,
+            constants.attention_backward * rates.fused_attention(2.5 * half, side.length, width)};
   }
   const double heads = static_cast<double>(run.model.heads) / side.tensor;
   const double softmax = rates.stream(constants.softmax_bytes * scores * heads);
@@ -150,7 +149,8 @@ LayerCost layer_cost(const TrainingRun& run, const DeviceSpec& device,
   const double n = side.tokens;
   const double qkv = side.queries + 2 * side.keys;
 
-  const double mlp = rates.product(n, side.ffn_in, side.hidden) + rates.product(n, side.hidden, side.ffn);
+  const double mlp =
+      rates.product(n, side.ffn_in, side.hidden) + rates.product(n, side.hidden, side.ffn);
   const double projections =
       rates.product(n, qkv, side.hidden) + rates.product(n, side.hidden, side.queries);
   const double data_gradient =
@@ -160,7 +160,8 @@ LayerCost layer_cost(const TrainingRun& run, const DeviceSpec& device,
       rates.product(side.hidden, side.ffn_in, n) + rates.product(side.ffn, side.hidden, n) +
       rates.product(side.hidden, qkv, n) + rates.product(side.queries, side.hidden, n);
   const Attention attention = attention_cost(run, side, rates, constants);
-  const double pointwise = rates.stream(pointwise_bytes(run, side, constants) * n) + 6 * rates.kernel();
+  const double pointwise =
+      rates.stream(pointwise_bytes(run, side, constants) * n) + 6 * rates.kernel();
 
   const double operations =
       run.software.fused ? constants.fused_operations : constants.eager_operations;

@@ -22,10 +22,10 @@ struct PassCost {
 
 struct LayerCost {
   PassCost forward;
-  PassCost backward;     ///< Without what is computed again.
-  PassCost again;        ///< Forward work that backward repeats.
+  PassCost backward;           ///< Without what is computed again.
+  PassCost again;              ///< Forward work that backward repeats.
   double weight_gradient = 0;  ///< Part of backward that a zero-bubble schedule can delay.
-  double attention = 0;  ///< Of the forward, what a ring of keys and values hides behind.
+  double attention = 0;        ///< Of the forward, what a ring of keys and values hides behind.
 };
 
 /// A rank's tokens are the micro-batch's over the context axis.

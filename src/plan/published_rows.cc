@@ -141,8 +141,8 @@ void read_layout(PublishedRow& row, const Json& json, std::int64_t devices) {
     layout.schedule = PipelineKind::kInterleaved;
   }
   if (has_word(schedule, "1 layer per chunk")) {
-    layout.interleave = std::max<std::int64_t>(1, (row.run.model.layers + layout.pipeline - 1) /
-                                                      layout.pipeline);
+    layout.interleave =
+        std::max<std::int64_t>(1, (row.run.model.layers + layout.pipeline - 1) / layout.pipeline);
     row.chooses_interleave = false;
   }
   layout.embedding_as_layer = has_word(json.string_or("notes", ""), "embed");
@@ -156,8 +156,10 @@ void read_software(PublishedRow& row, const Json& json) {
                         ? json.find("year")->as_integer()
                         : 2024;
   const bool stated = !attention.empty();
-  software.flash = stated ? !has_word(attention, "non-flash") && has_word(attention, "flash") : year >= 2024;
-  if (!stated) row.defaults.push_back(std::string("attention: ") + (software.flash ? "flash" : "plain"));
+  software.flash =
+      stated ? !has_word(attention, "non-flash") && has_word(attention, "flash") : year >= 2024;
+  if (!stated)
+    row.defaults.push_back(std::string("attention: ") + (software.flash ? "flash" : "plain"));
   software.fused = has_word(attention, "te fused") || has_word(attention, "cudnn") ||
                    has_word(attention, "(te)") || has_word(attention, "fused (te)") ||
                    has_word(json.string_or("notes", ""), "torch.compile") ||
@@ -166,7 +168,8 @@ void read_software(PublishedRow& row, const Json& json) {
   layout.sequence = json.bool_or("sequence_parallel", layout.tensor > 1 && software.flash);
   software.vendor_attention = has_word(attention, "cudnn") || has_word(attention, "te");
   const std::string notes = json.string_or("notes", "");
-  const bool async = json.find("extra") != nullptr && json.find("extra")->bool_or("async_tp", false);
+  const bool async =
+      json.find("extra") != nullptr && json.find("extra")->bool_or("async_tp", false);
   software.overlap_tensor = async || (software.vendor_attention && layout.sequence &&
                                       !has_word(notes, "overlap options off"));
   software.flat_optimizer = !software.flash && layout.sharding >= 1;
@@ -174,7 +177,8 @@ void read_software(PublishedRow& row, const Json& json) {
   software.overlap_gradients = software.flash || layout.sharding >= 3;
   software.scatter_stages = has_word(json.string_or("notes", ""), "scatter/gather");
   // Megatron-LM's own default for bf16; recipes built on it state or unset it.
-  const bool own_default = has_word(json.string_or("source", ""), "megatron-lm") && has_word(row.precision, "bf16");
+  const bool own_default =
+      has_word(json.string_or("source", ""), "megatron-lm") && has_word(row.precision, "bf16");
   software.fp32_gradients = has_word(row.precision, "fp32 grad") || own_default;
   software.fused_loss = software.vendor_attention;
   software.fp32_reduce = has_word(row.precision, "fp32 grad") || has_word(row.precision, "amp");
@@ -254,7 +258,8 @@ namespace {
 
 bool fits(const PublishedRow& row, const MemoryConstants& memory) {
   const double capacity = static_cast<double>(row.cluster.devices.front().memory.count());
-  return rank_memory(row.run, MemoryMeasure::kDevice, RankPlace::kFullest, memory).total() <= capacity;
+  return rank_memory(row.run, MemoryMeasure::kDevice, RankPlace::kFullest, memory).total() <=
+         capacity;
 }
 
 void choose_recompute(PublishedRow& row, const MemoryConstants& memory) {

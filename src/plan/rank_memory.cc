@@ -35,7 +35,8 @@ LayerBytes layer_bytes(const TrainingRun& run, const MemoryConstants& constants)
   double scores = 0;
   if (!run.software.flash) {
     const auto heads = static_cast<double>(model.heads);
-    scores = constants.attention_saved * 5 * heads / t * b * s * s / static_cast<double>(layout.context);
+    scores =
+        constants.attention_saved * 5 * heads / t * b * s * s / static_cast<double>(layout.context);
   }
   const double whole = tokens * (replicated + split) + scores;
   const double boundary = 2 * tokens * h / (layout.sequence ? t : 1);
@@ -67,7 +68,8 @@ double layers_in_flight(const TrainingRun& run, double stage_layers, Stage stage
   switch (layout.schedule) {
     case PipelineKind::kOneFOneB:
       return std::min(whole, stage_layers * (p - after));
-    case PipelineKind::kInterleaved:  // Warm-up chunks of Narayanan et al. 2021, and the one at work.
+    case PipelineKind::kInterleaved:  // Warm-up chunks of Narayanan et al. 2021, and the one at
+                                      // work.
       return std::min(whole, chunk * (2 * (p - after - 1) + (v - 1) * p + 1));
     case PipelineKind::kZeroBubbleOne:
       return std::min(whole, stage_layers * p);
@@ -118,11 +120,14 @@ RankMemory stage_memory(const TrainingRun& run, Stage stage, double layers,
   memory.parameters = parameters * state.parameters;
   memory.gradients = parameters * state.gradients;
   memory.optimizer = parameters * state.optimizer;
-  memory.activations = layers_in_flight(run, layers, stage) * layer.kept + constants.working_layers * layer.whole;
+  memory.activations =
+      layers_in_flight(run, layers, stage) * layer.kept + constants.working_layers * layer.whole;
   if (stage == Stage::kLast || alone) {
     const double columns = static_cast<double>(run.model.vocab) / t;
-    memory.logits = (run.software.fused_loss ? constants.fused_logits_bytes : constants.logits_bytes) * tokens * columns +
-                    2 * tokens * static_cast<double>(run.model.hidden);
+    memory.logits =
+        (run.software.fused_loss ? constants.fused_logits_bytes : constants.logits_bytes) * tokens *
+            columns +
+        2 * tokens * static_cast<double>(run.model.hidden);
   }
   if (layout.sharding == 3) memory.gathered = 2 * per_layer * 2 + 4 * per_layer;
   return memory;
@@ -145,14 +150,14 @@ RankMemory rank_memory(const TrainingRun& run, MemoryMeasure measure, RankPlace 
   if (measure != MemoryMeasure::kAllocated) {
     memory.fragmentation = constants.fragmentation * (memory.activations + memory.logits);
     if (run.software.flat_optimizer) {
-      memory.fragmentation += constants.flat_fragmentation *
-                              (memory.parameters + memory.gradients + memory.optimizer);
+      memory.fragmentation +=
+          constants.flat_fragmentation * (memory.parameters + memory.gradients + memory.optimizer);
     }
   }
   if (measure == MemoryMeasure::kDevice) {
     const RunLayout& layout = run.layout;
-    const double communicators = (layout.tensor > 1) + (layout.data > 1) + 2.0 * (layout.pipeline > 1) +
-                                 (layout.context > 1);
+    const double communicators = (layout.tensor > 1) + (layout.data > 1) +
+                                 2.0 * (layout.pipeline > 1) + (layout.context > 1);
     memory.device = constants.context_bytes + communicators * constants.channel_bytes;
   }
   return memory;

@@ -35,8 +35,8 @@ std::map<std::string, ErrorSummary> summaries(const Errors& errors) {
 double flops_per_device(const TrainingRun& run) {
   const TransformerShape& model = run.model;
   const auto s = static_cast<double>(model.sequence);
-  const double matrices = static_cast<double>(model.layers) * model.layer_parameters() +
-                          model.embedding_parameters();
+  const double matrices =
+      static_cast<double>(model.layers) * model.layer_parameters() + model.embedding_parameters();
   const double attention =
       2 * static_cast<double>(model.layers) * s * static_cast<double>(model.hidden);
   const double repeats = run.layout.recompute == RecomputeKind::kFull ? 4.0 / 3 : 1;
@@ -64,8 +64,8 @@ RankingSummary ranking(const std::vector<RankedSet>& sets) {
   RankingSummary summary;
   for (const RankedSet& set : sets) {
     if (set.predicted.size() < kLayoutsLeast) continue;
-    const auto pick = std::min_element(set.predicted.begin(), set.predicted.end()) -
-                      set.predicted.begin();
+    const auto pick =
+        std::min_element(set.predicted.begin(), set.predicted.end()) - set.predicted.begin();
     const double best = *std::min_element(set.measured.begin(), set.measured.end());
     const double slowdown = set.measured[static_cast<std::size_t>(pick)] / best - 1;
     summary.slowdown += slowdown;

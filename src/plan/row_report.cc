@@ -41,7 +41,9 @@ Json json_of(const std::vector<std::string>& lines) {
 Json json_of(const RowPrediction& row) {
   const StepCost& step = row.step;
   Json json = Json::object();
-  json.set("id", row.id).set("step_seconds", step.total().count()).set("memory_bytes", row.memory_bytes);
+  json.set("id", row.id)
+      .set("step_seconds", step.total().count())
+      .set("memory_bytes", row.memory_bytes);
   json.set("compute", step.compute.count())
       .set("recompute", step.recompute.count())
       .set("host", step.host.count())
@@ -69,9 +71,9 @@ std::string table_of(std::string_view title, const std::map<std::string, ErrorSu
 }
 
 std::string line_of(std::string_view name, const RankingSummary& ranking) {
-  return fmt::format("  {:<28} {:>5} sets  pick {:+.1f}% of the best (worst {:+.1f}%)  tau {:.3f}\n",
-                     name, ranking.sets, 100 * ranking.slowdown, 100 * ranking.worst_slowdown,
-                     ranking.tau);
+  return fmt::format(
+      "  {:<28} {:>5} sets  pick {:+.1f}% of the best (worst {:+.1f}%)  tau {:.3f}\n", name,
+      ranking.sets, 100 * ranking.slowdown, 100 * ranking.worst_slowdown, ranking.tau);
 }
 
 std::string named(std::string_view title, const std::vector<std::string>& lines) {
@@ -112,7 +114,8 @@ std::string to_text(const RowsEvaluation& evaluation) {
                                  "median", "mean", "90th", "bias");
   text += line_of("all", evaluation.step);
   text += line_of("one efficiency per kind", evaluation.one_rate);
-  if (evaluation.expert_step.rows > 0) text += line_of("mixture of experts", evaluation.expert_step);
+  if (evaluation.expert_step.rows > 0)
+    text += line_of("mixture of experts", evaluation.expert_step);
   text += table_of("by device", evaluation.step_by_device);
   text += table_of("by devices of the run", evaluation.step_by_scale);
   text += table_of("by source", evaluation.step_by_group);

@@ -38,7 +38,9 @@ void add_adapters(std::string_view part, NetworkText& network) {
 }
 
 std::string_view fabric_of(std::string_view text) {
-  const auto says = [&](std::string_view word) { return text.find(word) != std::string_view::npos; };
+  const auto says = [&](std::string_view word) {
+    return text.find(word) != std::string_view::npos;
+  };
   if (says("omni-path")) return "omnipath";
   if (says("infiniband") || says(" ib ") || says("connectx")) return "infiniband";
   if (says("roce") || says("rdma")) return "roce";

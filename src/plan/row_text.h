@@ -16,8 +16,8 @@ namespace quadrille::internal {
 
 /// "8x 200 Gb/s HDR InfiniBand per node", "RDMA 400 Gb/s per GPU", "RoCE 1600 Gbps/node".
 struct NetworkText {
-  double node_bits = 0;    ///< Per second, of one node; 0: not said.
-  double device_bits = 0;  ///< The same of one device.
+  double node_bits = 0;     ///< Per second, of one node; 0: not said.
+  double device_bits = 0;   ///< The same of one device.
   std::string_view fabric;  ///< Name in the link library; empty: not said.
 
   /// Bytes per second; 0 where the text says nothing.

@@ -9,9 +9,9 @@
 namespace quadrille::internal {
 
 struct StageCut {
-  double first = 0;    ///< Layers of the stage with the embedding.
-  double inner = 0;    ///< Of the fullest stage between.
-  double last = 0;     ///< Of the stage with the head.
+  double first = 0;  ///< Layers of the stage with the embedding.
+  double inner = 0;  ///< Of the fullest stage between.
+  double last = 0;   ///< Of the stage with the head.
 };
 
 /// Even where the layers divide; else, where they divide with embedding and head counted as a layer

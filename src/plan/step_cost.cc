@@ -124,8 +124,9 @@ Gathering gathering_of(const TrainingRun& run, const ClusterSpec& cluster, doubl
   constexpr double kTensorsOfLayer = 12;
   const bool apart = run.software.tensor_gathers;
   const double pieces = apart ? kTensorsOfLayer : 1;
-  gathering.scatter = pieces * collective_seconds(apart ? Collective::kRingGather : Collective::kScatter,
-                                                  gradient * parameters / pieces, group, cluster);
+  gathering.scatter =
+      pieces * collective_seconds(apart ? Collective::kRingGather : Collective::kScatter,
+                                  gradient * parameters / pieces, group, cluster);
   if (run.layout.sharding >= 3) {
     gathering.forward_gather =
         pieces * collective_seconds(apart ? Collective::kRingGather : Collective::kGather,
@@ -151,9 +152,8 @@ class StageModel {
         layer_(internal::layer_cost(run, device_, constants)),
         head_(internal::head_cost(run, device_, constants)),
         transfers_(layer_transfers(run, cluster, layer_, constants)),
-        gathering_(gathering_of(run, cluster,
-                                run.model.layer_parameters() /
-                                    static_cast<double>(run.layout.tensor))),
+        gathering_(gathering_of(
+            run, cluster, run.model.layer_parameters() / static_cast<double>(run.layout.tensor))),
         stage_message_(stage_message(cluster)) {}
 
   [[nodiscard]] StageTime time(double layers, bool with_head) const {
@@ -170,7 +170,8 @@ class StageModel {
     const bool repeats = run_.layout.recompute == RecomputeKind::kFull;
 
     StageTime stage;
-    stage.tensor = layers * (transfers_.tensor_forward * (repeats ? 2 : 1) + transfers_.tensor_backward);
+    stage.tensor =
+        layers * (transfers_.tensor_forward * (repeats ? 2 : 1) + transfers_.tensor_backward);
     stage.context = layers * transfers_.context * (repeats ? 4.0 / 3 : 1);
     PassCost all = forward;
     all += backward;
@@ -181,9 +182,10 @@ class StageModel {
     stage.host = paced(all, device_) - all.seconds;
     stage.weight_gradient = layer_.weight_gradient * layers;
     stage.forward = forward.seconds + layers * transfers_.tensor_forward;
-    stage.gathers = layers * (beside(gathering_.forward_gather, forward.seconds / layers, run_, constants_) +
-                              beside(gathering_.backward_gather + gathering_.scatter,
-                                     (backward.seconds + again.seconds) / layers, run_, constants_));
+    stage.gathers =
+        layers * (beside(gathering_.forward_gather, forward.seconds / layers, run_, constants_) +
+                  beside(gathering_.backward_gather + gathering_.scatter,
+                         (backward.seconds + again.seconds) / layers, run_, constants_));
     stage.stage = stage_message_;
     return stage;
   }
@@ -201,9 +203,9 @@ class StageModel {
     const double bytes = 2 * static_cast<double>(layout.micro_batch * run_.model.sequence) *
                          static_cast<double>(run_.model.hidden) /
                          static_cast<double>(layout.context) / split;
-    const double message =
-        internal::message_seconds(bytes, axes_of(layout).stage_stride, cluster);
-    const double exposed = layout.interleave > 1 ? constants_.chunk_exposed : constants_.stage_exposed;
+    const double message = internal::message_seconds(bytes, axes_of(layout).stage_stride, cluster);
+    const double exposed =
+        layout.interleave > 1 ? constants_.chunk_exposed : constants_.stage_exposed;
     return 2 * message * static_cast<double>(layout.interleave) * exposed;
   }
 
@@ -253,8 +255,9 @@ UpdateTime update_time(const TrainingRun& run, const ClusterSpec& cluster, doubl
   const double backward = std::max(0.0, stage.total() - stage.forward) / chunk;
   if (layout.sharding <= 1) {
     const bool sharded = layout.sharding == 1;
-    const double reduce = collective_seconds(sharded ? Collective::kScatter : Collective::kAllReduce,
-                                             width * parameters, group, cluster);
+    const double reduce =
+        collective_seconds(sharded ? Collective::kScatter : Collective::kAllReduce,
+                           width * parameters, group, cluster);
     update.gradient = beside(reduce, backward, run, constants);
     if (sharded) {
       const double gather = collective_seconds(Collective::kGather, 2 * parameters, group, cluster);
@@ -297,7 +300,8 @@ StepCost step_cost(const TrainingRun& run, const ClusterSpec& cluster,
   cost.gradient_transfer = Seconds(update.gradient);
   cost.parameter_transfer = Seconds(update.parameter + m * fullest.gathers);
   cost.optimizer = Seconds(update.optimizer);
-  const double doublings = std::log2(static_cast<double>(std::max<std::int64_t>(1, run.layout.ranks())));
+  const double doublings =
+      std::log2(static_cast<double>(std::max<std::int64_t>(1, run.layout.ranks())));
   cost.other = Seconds(constants.step_host + constants.jitter * doublings * cost.total().count());
   return cost;
 }

@@ -54,11 +54,13 @@ class RunChecks {
   void check_degrees() {
     const RunLayout& layout = run_.layout;
     double product = 1;
-    for (const std::int64_t degree : {layout.data, layout.tensor, layout.pipeline, layout.context}) {
+    for (const std::int64_t degree :
+         {layout.data, layout.tensor, layout.pipeline, layout.context}) {
       product *= static_cast<double>(degree);
     }
     if (product != static_cast<double>(cluster_.device_count())) {
-      report("layout", std::to_string(static_cast<std::int64_t>(std::min(product, 1e18))) + " ranks",
+      report("layout",
+             std::to_string(static_cast<std::int64_t>(std::min(product, 1e18))) + " ranks",
              "the cluster's " + std::to_string(cluster_.device_count()) + " devices");
     }
     if (layout.pipeline > run_.model.layers) {
@@ -81,8 +83,8 @@ class RunChecks {
     for (const NodeGroup& group : cluster_.nodes) {
       const DeviceSpec* device = cluster_.find_device(group.device);
       if (device == nullptr || device->peak_of(run_.format) > 0) continue;
-      report("format", group.device + " has no units for " +
-                           std::string(kNumberFormatText.text(run_.format)),
+      report("format",
+             group.device + " has no units for " + std::string(kNumberFormatText.text(run_.format)),
              "a format of the device");
     }
   }

@@ -2,6 +2,7 @@
 # tests/fuzz/corpus/<name>/. Every test run replays them (tests.cmake); scripts/fuzz.sh runs them guided
 # by coverage (CMakeLists.txt).
 set(QUADRILLE_FUZZ_TARGETS
+  "cluster : config"
   "hugging_face : config checkpoint"
   "job : config"
   "json_lines : data"

@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What a cluster is, as plain data: devices with their peaks and what is reached of them, nodes, and
-// the levels of links that join ever more devices (inside a node, a rack, a fabric, between sites).
-// The planner needs nothing else, so a cluster that nobody here owns can be planned for. Values come
-// from a file (cluster_reader.h), from the built-in library (device_library.h) or from a measurement.
+// What a cluster is, as plain data: devices with their peaks and what is reached of them, nodes,
+// and the levels of links that join ever more devices (inside a node, a rack, a fabric, between
+// sites). The planner needs nothing else, so a cluster that nobody here owns can be planned for.
+// Values come from a file (cluster_reader.h), from the built-in library (device_library.h) or from
+// a measurement.
 
 #include <array>
 #include <cstdint>
@@ -29,24 +30,24 @@ inline constexpr EnumTable<NumberFormat, 6> kNumberFormatText{{{{NumberFormat::k
 
 /// What a device reaches of its peaks: one set per kind of device, each with a physical meaning.
 struct DeviceEfficiency {
-  double matmul = 0.7;     ///< Of the 16-bit (or wider) peak by a product too large to hurt itself.
+  double matmul = 0.7;  ///< Of the 16-bit (or wider) peak by a product too large to hurt itself.
   double matmul_fp8 = 0.6;  ///< The same of the fp8 peak; power caps lower it.
   double matmul_fp4 = 0.5;
-  double attention = 0.5;    ///< Of the 16-bit peak by the vendor's fused attention.
+  double attention = 0.5;           ///< Of the 16-bit peak by the vendor's fused attention.
   double attention_portable = 0.4;  ///< The same by kernels written for more than this device.
-  double memory = 0.8;       ///< Of the memory's bandwidth by a streaming kernel.
-  double tile = 64;          ///< Extent of a product's side that doubles its cost.
-  Seconds kernel{3e-6};      ///< What a kernel takes however little it does.
-  Seconds launch{6e-6};      ///< Host time to issue one operation of an eager framework.
+  double memory = 0.8;              ///< Of the memory's bandwidth by a streaming kernel.
+  double tile = 64;                 ///< Extent of a product's side that doubles its cost.
+  Seconds kernel{3e-6};             ///< What a kernel takes however little it does.
+  Seconds launch{6e-6};             ///< Host time to issue one operation of an eager framework.
 };
 
 struct DeviceSpec {
   std::string name;
   Bytes memory;
-  double memory_bandwidth = 0;          ///< Bytes per second.
-  std::array<double, 6> peak = {};      ///< Flop/s, dense, by NumberFormat; 0: has no such units.
+  double memory_bandwidth = 0;      ///< Bytes per second.
+  std::array<double, 6> peak = {};  ///< Flop/s, dense, by NumberFormat; 0: has no such units.
   DeviceEfficiency efficiency;
-  std::string source = {};              ///< Where the figures were read.
+  std::string source = {};                 ///< Where the figures were read.
   std::vector<std::string> recalled = {};  ///< Fields known from memory alone, to be checked.
 
   /// 0 where the device has no such units.
@@ -69,13 +70,13 @@ struct NodeGroup {
 /// latency + bytes / (bandwidth * efficiency) * (1 + half / bytes).
 struct LinkLevel {
   std::string name;
-  std::int64_t spans = 0;      ///< Devices joined; 0: all of the cluster.
-  double bandwidth = 0;        ///< Bytes per second and device, one direction.
-  Seconds latency = {};        ///< Of one hop.
-  double efficiency = 0.8;     ///< Share of the bandwidth that the largest messages reach.
-  Bytes half{0};               ///< Message size at which half of that is reached.
-  double switch_sum = 1;       ///< Gain of an all-reduce where the switches add (NVLink SHARP).
-  double taper = 0;            ///< Share of bandwidth lost with each doubling of spanned nodes.
+  std::int64_t spans = 0;   ///< Devices joined; 0: all of the cluster.
+  double bandwidth = 0;     ///< Bytes per second and device, one direction.
+  Seconds latency = {};     ///< Of one hop.
+  double efficiency = 0.8;  ///< Share of the bandwidth that the largest messages reach.
+  Bytes half{0};            ///< Message size at which half of that is reached.
+  double switch_sum = 1;    ///< Gain of an all-reduce where the switches add (NVLink SHARP).
+  double taper = 0;         ///< Share of bandwidth lost with each doubling of spanned nodes.
   std::string source = {};
 };
 

@@ -3,8 +3,8 @@
 #pragma once
 
 // Devices, hosts and fabrics of the field, from data sheets and published measurements, so that a
-// cluster file can name them. Each figure's source is in its entry; what was recalled and not read is
-// listed in `recalled`. The efficiencies are fitted to published runs (docs/planner.md).
+// cluster file can name them. Each figure's source is in its entry; what was recalled and not read
+// is listed in `recalled`. The efficiencies are fitted to published runs (docs/planner.md).
 
 #include <span>
 #include <string_view>
@@ -22,7 +22,7 @@ struct HostSpec {
   std::string_view name;
   std::string_view device;
   std::int64_t devices = 8;
-  std::int64_t scale_up = 8;       ///< Devices that the inner links join; more than a host in a rack.
+  std::int64_t scale_up = 8;  ///< Devices that the inner links join; more than a host in a rack.
   std::string_view scale_up_link;  ///< A name of link_library().
   double network_bandwidth = 0;    ///< Bytes per second, device and direction.
   std::string_view fabric = "infiniband";
@@ -38,11 +38,11 @@ struct HostSpec {
 [[nodiscard]] const LinkLevel* find_known_link(std::string_view name);
 
 struct KnownClusterOptions {
-  std::string_view device;
+  std::string_view device = {};
   std::int64_t count = 1;             ///< Devices of the cluster.
   std::int64_t devices_per_node = 0;  ///< 0: as the usual host has.
   double network_bandwidth = 0;       ///< Per device; 0: the usual host's.
-  std::string_view fabric;            ///< Empty: the usual host's.
+  std::string_view fabric = {};///< Empty: the usual host's.
 };
 /// Errors: kInvalid for an unknown device or fabric, or counts that make no whole nodes.
 [[nodiscard]] Result<ClusterSpec> known_cluster(const KnownClusterOptions& options);

@@ -31,10 +31,10 @@ struct PublishedRow {
   MemoryMeasure measure = MemoryMeasure::kAllocated;
   RankPlace place = RankPlace::kFullest;
   bool out_of_memory = false;
-  bool experts = false;                ///< Mixture of experts: reported apart.
-  std::vector<std::string> defaults;   ///< "field: value (why)".
-  std::string unmodelled;              ///< Why; empty: modelled.
-  std::size_t recompute_choices = 0;   ///< >0: the row is silent; the planner chooses.
+  bool experts = false;               ///< Mixture of experts: reported apart.
+  std::vector<std::string> defaults;  ///< "field: value (why)".
+  std::string unmodelled;             ///< Why; empty: modelled.
+  std::size_t recompute_choices = 0;  ///< >0: the row is silent; the planner chooses.
   bool chooses_micro_batch = false;
   bool chooses_interleave = false;
 
@@ -48,8 +48,8 @@ struct PublishedRow {
 /// True for the half of the rows that constants may be fitted to (by a hash of the id).
 [[nodiscard]] bool is_fitted_to(const PublishedRow& row);
 
-/// Fills what the row is silent about: the least recompute that fits the device's memory, the largest
-/// micro-batch that fits, the interleave that predicts the fastest step.
+/// Fills what the row is silent about: the least recompute that fits the device's memory, the
+/// largest micro-batch that fits, the interleave that predicts the fastest step.
 void choose_missing(PublishedRow& row, const CostConstants& constants = {},
                     const MemoryConstants& memory = {});
 

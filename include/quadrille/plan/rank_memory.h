@@ -19,8 +19,8 @@ struct MemoryConstants {
   double working_layers = 1.0;    ///< Layers' worth of backward's own tensors.
   double fragmentation = 0.08;    ///< Of activations, reserved and not allocated.
   double flat_fragmentation = 0.15;  ///< Of states that a flat optimizer copies about.
-  double context_bytes = 2.6e9;   ///< Driver context and libraries of a process.
-  double channel_bytes = 1.2e8;   ///< Buffers of one communicator.
+  double context_bytes = 2.6e9;      ///< Driver context and libraries of a process.
+  double channel_bytes = 1.2e8;      ///< Buffers of one communicator.
 };
 
 /// Bytes on one rank.
@@ -30,9 +30,9 @@ struct RankMemory {
   double optimizer = 0;
   double activations = 0;
   double logits = 0;
-  double gathered = 0;        ///< Whole parameters and gradients of the layers at work (sharding 3).
-  double fragmentation = 0;   ///< Where reserved bytes are counted.
-  double device = 0;          ///< Context and communicators, where the device's bytes are counted.
+  double gathered = 0;       ///< Whole parameters and gradients of the layers at work (sharding 3).
+  double fragmentation = 0;  ///< Where reserved bytes are counted.
+  double device = 0;         ///< Context and communicators, where the device's bytes are counted.
 
   [[nodiscard]] double total() const {
     return parameters + gradients + optimizer + activations + logits + gathered + fragmentation +

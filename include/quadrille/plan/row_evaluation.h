@@ -26,17 +26,18 @@ struct ErrorSummary {
 /// Of signed relative errors; zeroes where there is none.
 [[nodiscard]] ErrorSummary summarize(std::vector<double> errors);
 
-/// Over sets of at least four layouts of one model, sequence, device count, global batch and precision.
+/// Over sets of at least four layouts of one model, sequence, device count, global batch and
+/// precision.
 struct RankingSummary {
   std::size_t sets = 0;
-  double slowdown = 0;       ///< Mean of the pick's measured time over the best one's, less 1.
+  double slowdown = 0;  ///< Mean of the pick's measured time over the best one's, less 1.
   double worst_slowdown = 0;
-  double tau = 0;            ///< Mean of Kendall's tau.
+  double tau = 0;  ///< Mean of Kendall's tau.
 };
 
 struct RowPrediction {
   std::string id;
-  StepCost step;
+  StepCost step = {};
   double memory_bytes = 0;
 };
 
@@ -56,15 +57,14 @@ struct RowsEvaluation {
   std::vector<std::string> ran_said_to_miss;  ///< The device's memory by more than 5%.
   RankingSummary one_node;
   RankingSummary many_nodes;
-  std::vector<std::string> unmodelled;  ///< "id: why".
+  std::vector<std::string> unmodelled;   ///< "id: why".
   std::size_t unmodelled_as_errors = 0;  ///< Of them, beyond 3% of the rows: each counts as 100%.
   std::vector<RowPrediction> predictions;
 };
 
 enum class RowHalf : std::uint8_t { kAll, kFitted, kHeldOut };
-inline constexpr EnumTable<RowHalf, 3> kRowHalfText{{{{RowHalf::kAll, "all"},
-                                                      {RowHalf::kFitted, "fitted"},
-                                                      {RowHalf::kHeldOut, "held-out"}}}};
+inline constexpr EnumTable<RowHalf, 3> kRowHalfText{
+    {{{RowHalf::kAll, "all"}, {RowHalf::kFitted, "fitted"}, {RowHalf::kHeldOut, "held-out"}}}};
 
 /// Chooses what rows are silent about, predicts and compares. Pure.
 [[nodiscard]] RowsEvaluation evaluate_rows(std::vector<PublishedRow> rows, RowHalf half,

@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// A training step on a cluster, as the cost models see it: the transformer's shape, how it is laid out
-// over devices, and what the software around it does. Wider than a JobSpec: it can describe runs that
-// this runtime cannot execute (fp8, pipelines of other systems), because the models are checked
-// against such runs. Letters: L layers, H hidden, F ffn, V vocab, S sequence, b micro-batch.
+// A training step on a cluster, as the cost models see it: the transformer's shape, how it is laid
+// out over devices, and what the software around it does. Wider than a JobSpec: it can describe
+// runs that this runtime cannot execute (fp8, pipelines of other systems), because the models are
+// checked against such runs. Letters: L layers, H hidden, F ffn, V vocab, S sequence, b
+// micro-batch.
 
 #include <cstdint>
 #include <string>
@@ -16,7 +17,8 @@
 namespace quadrille {
 
 enum class RecomputeKind : std::uint8_t { kNone, kSelective, kAlternate, kFull };
-/// selective: the attention core; alternate: that, and every second matrix product; full: the layer.
+/// selective: the attention core; alternate: that, and every second matrix product; full: the
+/// layer.
 inline constexpr EnumTable<RecomputeKind, 4> kRecomputeKindText{
     {{{RecomputeKind::kNone, "none"},
       {RecomputeKind::kSelective, "selective"},
@@ -72,23 +74,23 @@ struct RunLayout {
 
 /// What the training software does; stated by its kind, never fitted to a run.
 struct SoftwareTraits {
-  bool flash = true;            ///< Attention fused, causal half only.
-  bool vendor_attention = true;  ///< The device vendor's own fused attention.
-  bool fused = true;            ///< Pointwise chains fused (Transformer Engine, compilers).
+  bool flash = true;              ///< Attention fused, causal half only.
+  bool vendor_attention = true;   ///< The device vendor's own fused attention.
+  bool fused = true;              ///< Pointwise chains fused (Transformer Engine, compilers).
   bool overlap_gradients = true;  ///< Gradients and sharded parameters move beside compute.
-  bool tensor_gathers = false;  ///< Sharded parameters are gathered one tensor at a time.
-  bool overlap_tensor = false;  ///< Tensor-parallel transfers move beside their products.
-  bool scatter_stages = false;  ///< Stage transfers are split over the tensor axis.
-  bool fused_loss = true;       ///< Cross-entropy in place: no second copies of the logits.
-  bool flat_optimizer = false;  ///< The optimizer copies its shard of the gradients to fp32.
-  bool fp32_gradients = false;  ///< Gradients are kept in 4 bytes.
-  bool fp32_reduce = false;     ///< Gradients are reduced in 4 bytes.
+  bool tensor_gathers = false;    ///< Sharded parameters are gathered one tensor at a time.
+  bool overlap_tensor = false;    ///< Tensor-parallel transfers move beside their products.
+  bool scatter_stages = false;    ///< Stage transfers are split over the tensor axis.
+  bool fused_loss = true;         ///< Cross-entropy in place: no second copies of the logits.
+  bool flat_optimizer = false;    ///< The optimizer copies its shard of the gradients to fp32.
+  bool fp32_gradients = false;    ///< Gradients are kept in 4 bytes.
+  bool fp32_reduce = false;       ///< Gradients are reduced in 4 bytes.
 };
 
 struct TrainingRun {
-  TransformerShape model;
-  RunLayout layout;
-  SoftwareTraits software;
+  TransformerShape model = {};
+  RunLayout layout = {};
+  SoftwareTraits software = {};
   std::int64_t global_batch = 1;  ///< Sequences of a step.
   NumberFormat format = NumberFormat::kBf16;
 
