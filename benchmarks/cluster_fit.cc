@@ -62,21 +62,31 @@ struct Knob {
 
 Knob kind_knob(const std::string& kind, const char* name, double DeviceEfficiency::*member,
                std::pair<double, double> bounds) {
-  return {kind + "." + name, [=](const Constants& c) { return c.kinds.at(kind).*member; },
-          [=](Constants& c, double value) { c.kinds[kind].*member = value; }, bounds.first,
-          bounds.second, kind};
+  return {kind + "." + name,
+          [=](const Constants& c) { return c.kinds.at(kind).*member; },
+          [=](Constants& c, double value) { c.kinds[kind].*member = value; },
+          bounds.first,
+          bounds.second,
+          kind};
 }
 
 Knob time_knob(const std::string& kind, const char* name, Seconds DeviceEfficiency::*member,
                std::pair<double, double> bounds) {
-  return {kind + "." + name, [=](const Constants& c) { return (c.kinds.at(kind).*member).count(); },
-          [=](Constants& c, double value) { c.kinds[kind].*member = Seconds(value); }, bounds.first,
-          bounds.second, kind};
+  return {kind + "." + name,
+          [=](const Constants& c) { return (c.kinds.at(kind).*member).count(); },
+          [=](Constants& c, double value) { c.kinds[kind].*member = Seconds(value); },
+          bounds.first,
+          bounds.second,
+          kind};
 }
 
 Knob cost_knob(const char* name, double CostConstants::*member, double least, double most) {
-  return {std::string("cost.") + name, [=](const Constants& c) { return c.cost.*member; },
-          [=](Constants& c, double value) { c.cost.*member = value; }, least, most, ""};
+  return {std::string("cost.") + name,
+          [=](const Constants& c) { return c.cost.*member; },
+          [=](Constants& c, double value) { c.cost.*member = value; },
+          least,
+          most,
+          ""};
 }
 
 void add_kind(std::vector<Knob>& knobs, const std::string& kind, const DeviceEfficiency& start) {
@@ -88,7 +98,8 @@ void add_kind(std::vector<Knob>& knobs, const std::string& kind, const DeviceEff
     knobs.push_back(kind_knob(kind, "matmul_fp4", &DeviceEfficiency::matmul_fp4, {0.1, 0.95}));
   }
   knobs.push_back(kind_knob(kind, "attention", &DeviceEfficiency::attention, {0.2, 0.75}));
-  knobs.push_back(kind_knob(kind, "attention_portable", &DeviceEfficiency::attention_portable, {0.1, 0.8}));
+  knobs.push_back(
+      kind_knob(kind, "attention_portable", &DeviceEfficiency::attention_portable, {0.1, 0.8}));
   knobs.push_back(kind_knob(kind, "memory", &DeviceEfficiency::memory, {0.55, 0.92}));
   knobs.push_back(kind_knob(kind, "tile", &DeviceEfficiency::tile, {16, 400}));
   knobs.push_back(time_knob(kind, "kernel", &DeviceEfficiency::kernel, {2e-6, 8e-6}));
@@ -107,21 +118,20 @@ std::vector<Knob> all_knobs(const Constants& start) {
                      std::min(0.95, level.efficiency * (network ? 1.3 : 1.1)), ""});
   }
   using C = CostConstants;
-  for (const Knob& knob :
-       {cost_knob("softmax_bytes", &C::softmax_bytes, 8, 24),
-        cost_knob("attention_sequence", &C::attention_sequence, 100, 2000),
-        cost_knob("attention_backward", &C::attention_backward, 1, 2),
-        cost_knob("batched_product", &C::batched_product, 0.2, 1),
-        cost_knob("eager_operations", &C::eager_operations, 15, 60),
-        cost_knob("tensor_exposed", &C::tensor_exposed, 0.05, 1),
-        cost_knob("gather_exposed", &C::gather_exposed, 0.01, 0.5),
-        cost_knob("contention", &C::contention, 0.01, 0.5),
-        cost_knob("stage_exposed", &C::stage_exposed, 0.2, 1),
-        cost_knob("chunk_exposed", &C::chunk_exposed, 0.05, 1),
-        cost_knob("jitter", &C::jitter, 1e-4, 0.02),
-        cost_knob("quantize_bytes", &C::quantize_bytes, 1, 8),
-        cost_knob("step_host", &C::step_host, 1e-3, 0.05),
-        cost_knob("optimizer_bytes", &C::optimizer_bytes, 26, 40)}) {
+  for (const Knob& knob : {cost_knob("softmax_bytes", &C::softmax_bytes, 8, 24),
+                           cost_knob("attention_sequence", &C::attention_sequence, 100, 2000),
+                           cost_knob("attention_backward", &C::attention_backward, 1, 2),
+                           cost_knob("batched_product", &C::batched_product, 0.2, 1),
+                           cost_knob("eager_operations", &C::eager_operations, 15, 60),
+                           cost_knob("tensor_exposed", &C::tensor_exposed, 0.05, 1),
+                           cost_knob("gather_exposed", &C::gather_exposed, 0.01, 0.5),
+                           cost_knob("contention", &C::contention, 0.01, 0.5),
+                           cost_knob("stage_exposed", &C::stage_exposed, 0.2, 1),
+                           cost_knob("chunk_exposed", &C::chunk_exposed, 0.05, 1),
+                           cost_knob("jitter", &C::jitter, 1e-4, 0.02),
+                           cost_knob("quantize_bytes", &C::quantize_bytes, 1, 8),
+                           cost_knob("step_host", &C::step_host, 1e-3, 0.05),
+                           cost_knob("optimizer_bytes", &C::optimizer_bytes, 26, 40)}) {
     knobs.push_back(knob);
   }
   return knobs;
@@ -138,8 +148,8 @@ void apply(PublishedRow& row, const Constants& constants) {
 
 using Rows = std::vector<PublishedRow*>;
 
-/// Huber loss of log(predicted / measured): squares near zero, so that outliers do not rule. Sources
-/// of hundreds of rows of one machine count as much as 150 others.
+/// Huber loss of log(predicted / measured): squares near zero, so that outliers do not rule.
+/// Sources of hundreds of rows of one machine count as much as 150 others.
 double loss_of(const Rows& rows, const Constants& constants) {
   constexpr double kNear = 0.1;
   constexpr double kManyRows = 0.15;
@@ -203,8 +213,8 @@ void print_errors(const char* name, const Rows& rows, const Constants& constants
     errors.push_back(predicted / *row->step_seconds - 1);
   }
   const ErrorSummary summary = summarize(errors);
-  fmt::print("# {:<24} {:>4} rows  median {:.1f}%  mean {:.1f}%  90th {:.1f}%  bias {:+.1f}%\n", name,
-             summary.rows, 100 * summary.median, 100 * summary.mean, 100 * summary.ninetieth,
+  fmt::print("# {:<24} {:>4} rows  median {:.1f}%  mean {:.1f}%  90th {:.1f}%  bias {:+.1f}%\n",
+             name, summary.rows, 100 * summary.median, 100 * summary.mean, 100 * summary.ninetieth,
              100 * summary.bias);
 }
 

@@ -3,7 +3,6 @@
 #include "quadrille/plan/published_rows.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "plan/row_text.h"
 #include "quadrille/base/hash.h"
@@ -14,11 +13,14 @@ namespace {
 
 using internal::has_word;
 
+/// Three degrees multiply without leaving 64 bits.
+constexpr double kCountMost = 2e6;
+
 std::optional<std::int64_t> whole(const Json& object, std::string_view key) {
   const Json* value = object.find(key);
   if (value == nullptr || !value->is_number()) return std::nullopt;
   const double number = value->as_number();
-  if (!(number >= 1 && number <= 1e12)) return std::nullopt;
+  if (!(number >= 1 && number <= kCountMost)) return std::nullopt;
   return static_cast<std::int64_t>(number);
 }
 
@@ -105,7 +107,7 @@ void read_recompute(PublishedRow& row, const Json& json) {
   } else if (has_word(text, "none")) {
     kind = RecomputeKind::kNone;
   } else {
-    row.recompute_choices = 3;
+    row.chooses_recompute = true;
     row.defaults.push_back("recompute: the least that fits (planner's choice)");
   }
 }
@@ -180,7 +182,7 @@ void read_software(PublishedRow& row, const Json& json) {
   const bool own_default =
       has_word(json.string_or("source", ""), "megatron-lm") && has_word(row.precision, "bf16");
   software.fp32_gradients = has_word(row.precision, "fp32 grad") || own_default;
-  software.fused_loss = software.vendor_attention;
+  software.fused_loss = software.flash && !has_word(attention, "sdpa");
   software.fp32_reduce = has_word(row.precision, "fp32 grad") || has_word(row.precision, "amp");
 }
 
@@ -282,7 +284,7 @@ void choose_missing(PublishedRow& row, const CostConstants& constants,
     for (std::int64_t micro = 1; micro <= most; micro *= 2) {
       const std::int64_t before = layout.micro_batch;
       layout.micro_batch = micro;
-      if (row.recompute_choices > 0) choose_recompute(row, memory);
+      if (row.chooses_recompute) choose_recompute(row, memory);
       if (!fits(row, memory)) {
         layout.micro_batch = before;
         break;
@@ -304,7 +306,7 @@ void choose_missing(PublishedRow& row, const CostConstants& constants,
     layout.interleave = chosen;
     if (chosen > 1) layout.schedule = PipelineKind::kInterleaved;
   }
-  if (row.recompute_choices > 0) choose_recompute(row, memory);
+  if (row.chooses_recompute) choose_recompute(row, memory);
 }
 
 }  // namespace quadrille

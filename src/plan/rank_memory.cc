@@ -129,7 +129,10 @@ RankMemory stage_memory(const TrainingRun& run, Stage stage, double layers,
             columns +
         2 * tokens * static_cast<double>(run.model.hidden);
   }
-  if (layout.sharding == 3) memory.gathered = 2 * per_layer * 2 + 4 * per_layer;
+  if (layout.sharding == 3) {
+    // This layer's and the next one's, and the gradients; or one layer's, where tensors go alone.
+    memory.gathered = (run.software.tensor_gathers ? 2 + 2 : 2 * 2 + 4) * per_layer;
+  }
   return memory;
 }
 

@@ -161,7 +161,7 @@ class Evaluator {
     if (row.out_of_memory && whole <= capacity) {
       result_.out_of_memory_said_to_fit.push_back(row.id);
     }
-    if (!row.out_of_memory && row.recompute_choices == 0 && whole > 1.05 * capacity) {
+    if (!row.out_of_memory && !row.chooses_recompute && whole > 1.05 * capacity) {
       result_.ran_said_to_miss.push_back(row.id);
     }
     if (!row.peak_bytes || row.out_of_memory) return;

@@ -57,7 +57,7 @@ TEST(PublishedRows, StatesTheDefaultsItTakes) {
 
 TEST(PublishedRows, NamesWhatARowLacks) {
   EXPECT_EQ(row_with(R"("layers": 32, )").unmodelled, "no layers");
-  EXPECT_EQ(row_with(R"("num_gpus": 32, )").unmodelled, "no num_gpus");
+  EXPECT_EQ(row_with(R"("num_gpus": 32)", R"("gpus": 32)").unmodelled, "no num_gpus");
   EXPECT_THAT(row_with("H100-80GB", "abacus").unmodelled, HasSubstr("unknown device abacus"));
   EXPECT_THAT(row_with(R"("global_batch": 64)", R"("global_batch": 2)").unmodelled,
               HasSubstr("global batch"));

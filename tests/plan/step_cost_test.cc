@@ -81,6 +81,7 @@ TEST(StepCost, OrdersTheBubblesOfTheSchedules) {
 TEST(StepCost, WaitsForTheStageThatHoldsMoreLayers) {
   const ClusterSpec cluster = cluster_of("A100-80GB", 8);
   TransformerShape model = small_model();
+  model.vocab = 64;  // So that the head does not decide.
   const double even = seconds(run_of(model, {.pipeline = 8}, 64), cluster);
   model.layers = 25;  // One stage holds 4, the others 3.
   const double uneven = seconds(run_of(model, {.pipeline = 8}, 64), cluster);
@@ -129,7 +130,7 @@ TEST(StepCost, HidesGradientsBehindBackwardOnlyWhereTheSoftwareDoes) {
   TrainingRun run = run_of(small_model(), {.data = 64, .micro_batch = 4}, 1);
   const double hidden = cost_of(run, cluster).gradient_transfer.count();
   run.software.overlap_gradients = false;
-  EXPECT_GT(cost_of(run, cluster).gradient_transfer.count(), 1.5 * hidden);
+  EXPECT_GT(cost_of(run, cluster).gradient_transfer.count(), 1.3 * hidden);
 }
 
 TEST(StepCost, ExposesGathersOfShardedParametersWhenComputeIsShort) {

@@ -42,7 +42,7 @@ struct KnownClusterOptions {
   std::int64_t count = 1;             ///< Devices of the cluster.
   std::int64_t devices_per_node = 0;  ///< 0: as the usual host has.
   double network_bandwidth = 0;       ///< Per device; 0: the usual host's.
-  std::string_view fabric = {};///< Empty: the usual host's.
+  std::string_view fabric = {};       ///< Empty: the usual host's.
 };
 /// Errors: kInvalid for an unknown device or fabric, or counts that make no whole nodes.
 [[nodiscard]] Result<ClusterSpec> known_cluster(const KnownClusterOptions& options);

@@ -6,7 +6,6 @@
 // cost models take, and the errors of the models on them. What a row does not say gets a stated
 // default, or is the planner's own choice; what cannot be modelled is named.
 
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,7 +33,7 @@ struct PublishedRow {
   bool experts = false;               ///< Mixture of experts: reported apart.
   std::vector<std::string> defaults;  ///< "field: value (why)".
   std::string unmodelled;             ///< Why; empty: modelled.
-  std::size_t recompute_choices = 0;  ///< >0: the row is silent; the planner chooses.
+  bool chooses_recompute = false;     ///< The row is silent; the planner chooses.
   bool chooses_micro_batch = false;
   bool chooses_interleave = false;
 

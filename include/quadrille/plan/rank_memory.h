@@ -18,7 +18,7 @@ struct MemoryConstants {
   double fused_logits_bytes = 6;  ///< The same where the loss works in place.
   double working_layers = 1.0;    ///< Layers' worth of backward's own tensors.
   double fragmentation = 0.08;    ///< Of activations, reserved and not allocated.
-  double flat_fragmentation = 0.15;  ///< Of states that a flat optimizer copies about.
+  double flat_fragmentation = 0.25;  ///< Of states that a flat optimizer copies about.
   double context_bytes = 2.6e9;      ///< Driver context and libraries of a process.
   double channel_bytes = 1.2e8;      ///< Buffers of one communicator.
 };
