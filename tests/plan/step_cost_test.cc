@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/plan/training_runs.h"
+#include "plan/training_runs.h"
 
 namespace quadrille {
 namespace {
