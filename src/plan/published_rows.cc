@@ -46,7 +46,12 @@ void take(PublishedRow& row, const Json& object, std::string_view key, std::int6
   if (!value) row.defaults.push_back(std::string(key) + ": " + std::to_string(otherwise));
 }
 
-constexpr std::int64_t kUsualVocabulary = 51200;
+/// GPT-2's 50,257 entries, padded as Megatron-LM does: to 128 for each rank of the tensor axis.
+std::int64_t usual_vocabulary(const Json& json) {
+  constexpr std::int64_t kEntries = 50257;
+  const std::int64_t block = 128 * whole(json, "tp").value_or(1);
+  return (kEntries + block - 1) / block * block;
+}
 
 void read_model(PublishedRow& row, const Json& json) {
   const Json* model = json.find("model");
@@ -65,7 +70,7 @@ void read_model(PublishedRow& row, const Json& json) {
   shape.gated = mlp == "swiglu" || mlp == "geglu";
   take(row, *model, "kv_heads", shape.kv_heads, shape.heads);
   take(row, *model, "ffn", shape.ffn, 4 * shape.hidden);
-  take(row, *model, "vocab", shape.vocab, kUsualVocabulary);
+  take(row, *model, "vocab", shape.vocab, usual_vocabulary(json));
   shape.positions = mlp == "gelu";
   shape.tied = mlp == "gelu";
   if (const Json* extra = json.find("extra"); extra != nullptr && extra->bool_or("untied", false)) {

@@ -50,7 +50,7 @@ TEST(PublishedRows, ReadsWhatARowSays) {
 
 TEST(PublishedRows, StatesTheDefaultsItTakes) {
   EXPECT_THAT(row_with(R"("zero_stage": 1, )").defaults, Contains(HasSubstr("zero_stage: 1")));
-  EXPECT_THAT(row_with(R"("vocab": 128256, )").defaults, Contains(HasSubstr("vocab: 51200")));
+  EXPECT_THAT(row_with(R"("vocab": 128256, )").defaults, Contains(HasSubstr("vocab: 50688")));
   EXPECT_THAT(row_with(R"("precision": "FP8",)").defaults, Contains(HasSubstr("precision: bf16")));
   EXPECT_THAT(row_with(R"("recompute": "none", )").defaults, Contains(HasSubstr("recompute")));
 }
