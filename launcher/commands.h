@@ -34,6 +34,13 @@ struct PlanOptions {
 };
 int plan_command(const PlanOptions& options);
 
+struct VerifyCommandOptions {
+  JobOptions job;
+  std::vector<std::string> layouts;  ///< Two.
+  std::int64_t steps = 3;
+};
+int verify_command(const VerifyCommandOptions& options);
+
 struct LaunchOptions {
   JobOptions job;
   std::string backend;  ///< Empty: threads; mpi with a host file, in Slurm or with a program.

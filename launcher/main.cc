@@ -58,6 +58,32 @@ void add_plan(CLI::App& app, PlanOptions& options, Action& action) {
   command->callback([&] { action = [&options] { return plan_command(options); }; });
 }
 
+void add_verify(CLI::App& app, VerifyCommandOptions& options, Action& action) {
+  CLI::App* command =
+      add(app, "verify", "Compare what two layouts compute, on the job's model made small",
+          "quadrille verify configs/demo.json --layout data=1 --layout data=2,tensor=2,sequence=1");
+  command
+      ->add_option("JOB", options.job.job,
+                   "The job: a JSON file, or a run (its directory, or name in runs/)")
+      ->required();
+  command
+      ->add_option("--set", options.job.sets, "Override a value of the job, e.g. model.dropout=0.1")
+      ->type_name("PATH=VALUE")
+      ->take_all()
+      ->allow_extra_args(false);
+  command
+      ->add_option("--layout", options.layouts,
+                   "One of the two layouts: data, tensor, sequence, sharding, micro_batch")
+      ->type_name("NAME=N,...")
+      ->required()
+      ->take_all()
+      ->allow_extra_args(false);
+  command->add_option("--steps", options.steps, "Optimizer steps under each")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000}));
+  command->callback([&] { action = [&options] { return verify_command(options); }; });
+}
+
 void add_launch(CLI::App& app, LaunchOptions& options, Action& action) {
   CLI::App* command = add(app, "launch", "Train a job over its ranks",
                           "quadrille launch configs/demo.json --ranks 2 --set training.steps=100");
@@ -290,6 +316,7 @@ int run(int argc, char** argv) {
              kExitCodes);
   Action action;
   PlanOptions plan;
+  VerifyCommandOptions verify;
   LaunchOptions launch;
   GenerateOptions generate;
   EvaluateOptions evaluate;
@@ -299,6 +326,7 @@ int run(int argc, char** argv) {
   ConvertOptions convert;
   DoctorOptions doctor;
   add_plan(app, plan, action);
+  add_verify(app, verify, action);
   add_launch(app, launch, action);
   add_evaluate(app, evaluate, action);
   add_generate(app, generate, action);
