@@ -40,6 +40,7 @@ Extents check(const HeadLoss& arguments) {
                "the head's workspace holds less than a chunk of logits");
   internal::require_rounding(arguments.rounding,
                              head_loss_rounding(extents.rows, extents.vocab, extents.width));
+  internal::require_rounded(arguments.rounded_weight, weight, arguments.rounding);
   QD_CHECK(arguments.dx.empty() == arguments.weight_gradient.empty());
   if (!arguments.dx.empty()) {
     internal::require_f32(arguments.dx, "dx", x);
@@ -119,7 +120,8 @@ void run(const HeadLoss& arguments, const Extents& extents) {
   const internal::ProductOperand rounded_x =
       rounding.round(arguments.x.host<float>(), extents.rows * extents.width);
   const internal::ProductOperand weight =
-      rounding.round(arguments.weight.host<float>(), extents.vocab * extents.width);
+      rounding.take(arguments.weight.host<float>(), arguments.rounded_weight.address(),
+                    extents.vocab * extents.width);
   float* room = rounding.take(chunk * extents.vocab);
   const Factors factors{rounding, rounded_x, weight, room};
   double loss = 0;
@@ -146,10 +148,13 @@ std::int64_t head_loss_rounding(std::int64_t rows, std::int64_t vocab, std::int6
 
 void head_loss(Stream& stream, const HeadLoss& arguments) {
   const Extents extents = check(arguments);
-  std::vector<Operand> operands{
-      internal::reads(arguments.x),          internal::reads(arguments.weight),
-      internal::reads(arguments.targets),    internal::updates(arguments.loss_sum),
-      internal::writes(arguments.workspace), internal::writes(arguments.rounding.scratch)};
+  std::vector<Operand> operands{internal::reads(arguments.x),
+                                internal::reads(arguments.weight),
+                                internal::reads(arguments.targets),
+                                internal::updates(arguments.loss_sum),
+                                internal::writes(arguments.workspace),
+                                internal::writes(arguments.rounding.scratch),
+                                internal::reads(arguments.rounded_weight)};
   const double product =
       2 * static_cast<double>(extents.rows * extents.width) * static_cast<double>(extents.vocab);
   Operation operation("head_loss", product);

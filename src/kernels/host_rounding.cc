@@ -59,6 +59,7 @@ HWY_AFTER_NAMESPACE();
 #include <string>
 
 #include "kernels/host_matmul.h"
+#include "kernels/operands.h"
 #include "quadrille/base/check.h"
 
 namespace quadrille::internal {
@@ -117,6 +118,16 @@ ProductOperand ProductRounding::round(const float* source, std::int64_t elements
   return {};
 }
 
+ProductOperand ProductRounding::take(const float* source, const void* halves,
+                                     std::int64_t elements) {
+  if (halves == nullptr) return round(source, elements);
+  QD_CHECK(precision_ != ProductPrecision::kFp32);
+  if (precision_ == ProductPrecision::kBf16) return {halves, sizeof(std::uint16_t)};
+  float* room = take(elements);
+  host_bf16_to_fp32(static_cast<const std::uint16_t*>(halves), room, elements);
+  return {room, sizeof(float)};
+}
+
 void require_rounding(const kernels::Rounding& rounding, std::int64_t elements) {
   if (rounding.precision == ProductPrecision::kFp32) return;
   QD_CHECK_MSG(rounding.precision != ProductPrecision::kBf16 || host_multiplies_bf16(),
@@ -125,6 +136,14 @@ void require_rounding(const kernels::Rounding& rounding, std::int64_t elements) 
   QD_CHECK_MSG(rounding.scratch.elements() >= elements,
                "rounding needs scratch of " + std::to_string(elements) + " elements, it has " +
                    std::to_string(rounding.scratch.elements()));
+}
+
+void require_rounded(const TensorView& rounded, const Shape& shape,
+                     const kernels::Rounding& rounding) {
+  if (rounded.empty()) return;
+  require(rounded, "the rounded matrix", DType::kU8, {shape[0], 2 * shape[1]});
+  QD_CHECK_MSG(rounding.precision != ProductPrecision::kFp32,
+               "a product of fp32 has no use for a rounded matrix");
 }
 
 }  // namespace quadrille::internal

@@ -37,6 +37,8 @@ class ProductRounding {
   [[nodiscard]] ProductOperand round(const float* source, std::int64_t elements) {
     return round(source, elements, take(elements));
   }
+  /// The same of what to_bf16() made of the source; the source itself where that is null.
+  [[nodiscard]] ProductOperand take(const float* source, const void* halves, std::int64_t elements);
   [[nodiscard]] bool bf16() const { return precision_ == kernels::ProductPrecision::kBf16; }
 
  private:
@@ -46,5 +48,8 @@ class ProductRounding {
 
 /// Refuses scratch of less than `elements` and a precision that this host does not have.
 void require_rounding(const kernels::Rounding& rounding, std::int64_t elements);
+/// Refuses `rounded` that is neither empty nor to_bf16()'s of a matrix of `shape`.
+void require_rounded(const TensorView& rounded, const Shape& shape,
+                     const kernels::Rounding& rounding);
 
 }  // namespace quadrille::internal

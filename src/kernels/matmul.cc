@@ -53,9 +53,13 @@ void matmul(Stream& stream, const Matmul& arguments) {
   }
   internal::require_rounding(arguments.rounding,
                              rounding_elements(m * k) + rounding_elements(k * n));
+  internal::require_rounded(arguments.rounded_b, b, arguments.rounding);
   const std::array operands{
-      internal::reads(arguments.a), internal::reads(arguments.b), internal::reads(arguments.bias),
+      internal::reads(arguments.a),
+      internal::reads(arguments.b),
+      internal::reads(arguments.bias),
       internal::writes(arguments.rounding.scratch),
+      internal::reads(arguments.rounded_b),
       arguments.accumulate ? internal::updates(arguments.c) : internal::writes(arguments.c)};
   Operation operation("matmul", 2.0 * static_cast<double>(m * n) * static_cast<double>(k));
   operation.extents = {m, n, k};
@@ -64,17 +68,18 @@ void matmul(Stream& stream, const Matmul& arguments) {
     if (m == 0 || n == 0) return;
     if (k == 0) return without_terms(arguments, m, n);
     internal::ProductRounding rounding(arguments.rounding);
-    internal::host_matmul({.a = rounding.round(arguments.a.host<float>(), m * k).data,
-                           .b = rounding.round(arguments.b.host<float>(), k * n).data,
-                           .c = arguments.c.host<float>(),
-                           .bias = arguments.bias.empty() ? nullptr : arguments.bias.host<float>(),
-                           .m = m,
-                           .n = n,
-                           .k = k,
-                           .transpose_a = arguments.transpose_a,
-                           .transpose_b = arguments.transpose_b,
-                           .accumulate = arguments.accumulate,
-                           .bf16 = rounding.bf16()});
+    internal::host_matmul(
+        {.a = rounding.round(arguments.a.host<float>(), m * k).data,
+         .b = rounding.take(arguments.b.host<float>(), arguments.rounded_b.address(), k * n).data,
+         .c = arguments.c.host<float>(),
+         .bias = arguments.bias.empty() ? nullptr : arguments.bias.host<float>(),
+         .m = m,
+         .n = n,
+         .k = k,
+         .transpose_a = arguments.transpose_a,
+         .transpose_b = arguments.transpose_b,
+         .accumulate = arguments.accumulate,
+         .bf16 = rounding.bf16()});
   });
 }
 

@@ -36,7 +36,8 @@ Result<void> HeadLayer::forward(LayerContext& context) const {
                             .workspace = context.activation(layer_, "logits"),
                             .dx = {},
                             .weight_gradient = {},
-                            .rounding = context.rounding};
+                            .rounding = context.rounding,
+                            .rounded_weight = weight_.rounded(context)};
   if (context.training) {
     loss.dx = as_rows(context.activation(layer_, "normed_gradient"), hidden);
     loss.weight_gradient = weight_.gradient();

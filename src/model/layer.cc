@@ -38,6 +38,12 @@ bool ParameterRef::is_sharded(int dimension) const {
   return tensor.is_sharded() && tensor.dimension == dimension;
 }
 
+TensorView ParameterRef::rounded(const LayerContext& context) const {
+  if (context.rounding.precision == kernels::ProductPrecision::kFp32) return {};
+  if (parameter_ == nullptr || parameter_->rounded.empty()) return {};
+  return used(parameter_->rounded);
+}
+
 Result<void> ParameterRef::contribute(LayerContext& context) const {
   if (parameter_ == nullptr || !context.contributed) return {};
   return context.contributed(index_);

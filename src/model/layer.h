@@ -30,6 +30,8 @@ class ParameterRef {
   /// The rows that this rank uses; empty where there is no such parameter.
   [[nodiscard]] TensorView value() const;
   [[nodiscard]] TensorView gradient() const;
+  /// The value's rounded form, where there is one and the pass's products are rounded.
+  [[nodiscard]] TensorView rounded(const LayerContext& context) const;
   /// Over the tensor axis, on that dimension.
   [[nodiscard]] bool is_sharded(int dimension) const;
   /// Tells the runtime that one contribution to the gradient is complete.

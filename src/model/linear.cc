@@ -27,6 +27,7 @@ void Linear::forward(const LayerContext& context, const TensorView& x, const Ten
   // The outputs of all ranks are summed, so one of them adds the bias.
   if (weight_.is_sharded(1) && context.tensor.index() != 0) rounded.bias = {};
   rounded.rounding = context.rounding;
+  rounded.rounded_b = weight_.rounded(context);
   kernels::matmul(*context.stream, rounded);
 }
 
@@ -66,7 +67,8 @@ void Linear::input_gradient(const LayerContext& context, const TensorView& dy, c
                                     .c = as_rows(dx, weight.shape()[1]),
                                     .bias = {},
                                     .accumulate = accumulate,
-                                    .rounding = context.rounding});
+                                    .rounding = context.rounding,
+                                    .rounded_b = weight_.rounded(context)});
 }
 
 void Linear::append_order(std::vector<int>& order) const {

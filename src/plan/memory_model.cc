@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::int64_t kAlignment = 64;
 constexpr std::int64_t kFp32Bytes = 4;
+constexpr std::int64_t kBf16Bytes = 2;
 constexpr std::int64_t kTokenIdBytes = 4;
 constexpr std::int64_t kSumOfSquaresBytes = 8;   // of each gradient, in float64
 constexpr std::int64_t kStatesPerParameter = 3;  // value, first and second moment
@@ -130,6 +131,17 @@ Bytes rounding_bytes(const JobSpec& job, std::int64_t micro_batch, const TensorS
          rounding_scratch(job.model, {micro_batch, job.training.sequence}, share);
 }
 
+/// The values that products read, rounded once a step, each on its own cache lines; not where a
+/// layer's values come and go.
+Bytes rounded_value_bytes(const JobSpec& job, const TensorShare& share, int sharding) {
+  Bytes total;
+  if (job.training.precision == Precision::kFp32 || sharding >= 3) return total;
+  for (const ParameterShape& shape : parameter_shapes(job.model, share)) {
+    if (shape.in_product) total += aligned(Bytes(kBf16Bytes) * shape.piece(share).elements());
+  }
+  return total;
+}
+
 /// What a rank writes of a checkpoint. Its tensors, a parameter and its two moments one after the
 /// other, are dealt to the ranks in contiguous runs: a tensor belongs to the rank in
 /// whose part of the bytes its middle lies. This is the largest rank's.
@@ -198,8 +210,8 @@ RankMemory memory_of(const JobSpec& job, const LayoutCandidate& candidate,
   const Bytes staging =
       sharding == 0 ? staged(checkpoint_share(job.model, candidate.ranks())) : updated.staging;
   memory.by_tag["workspace"] = batch_bytes(job, candidate.micro_batch) +
-                               rounding_bytes(job, candidate.micro_batch, share) + updated.norms +
-                               staging;
+                               rounding_bytes(job, candidate.micro_batch, share) +
+                               rounded_value_bytes(job, share, sharding) + updated.norms + staging;
   return memory;
 }
 

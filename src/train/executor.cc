@@ -37,6 +37,10 @@ Result<StepFigures> Executor::train_step(std::int64_t step) {
   context_.training = true;
   state_.buckets->begin_step(state_.plan->micro_batches);
   clear_loss(state_);
+  {
+    const PhaseScope phase(watch_, Phase::kCompute);
+    round_values(state_);
+  }
   const auto rank = static_cast<std::size_t>(state_.world->rank().value);
   for (const Instruction& instruction : state_.plan->program.ranks[rank]) {
     QD_RETURN_IF_ERROR(run(instruction));
@@ -138,6 +142,7 @@ Result<void> Executor::optimizer_step() {
 Result<double> Executor::evaluate() {
   context_.training = false;
   clear_loss(state_);
+  round_values(state_);
   std::int64_t count = 0;
   for (std::int64_t batch = 0; batch < loader_.validation_batches(); ++batch) {
     for (std::int64_t micro_batch = 0; micro_batch < state_.plan->micro_batches; ++micro_batch) {

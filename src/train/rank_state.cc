@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/rank_state.h"
 
+#include "quadrille/kernels/projection.h"
+
 namespace quadrille::internal {
 namespace {
 
@@ -42,7 +44,36 @@ Result<void> bind_rounding(RankState& state) {
   return {};
 }
 
+/// Each on its own cache lines.
+Result<void> bind_rounded_values(RankState& state) {
+  if (state.plan->job.training.precision == Precision::kFp32) return {};
+  const auto rounded_bytes = [](const Parameter& parameter) {
+    return Bytes((2 * parameter.value.elements() + 63) / 64 * 64);
+  };
+  Bytes total;
+  for (const Parameter& parameter : state.model->parameters()) {
+    if (parameter.shape.in_product) total += rounded_bytes(parameter);
+  }
+  QD_ASSIGN_OR_RETURN(state.rounded_lease, state.pool->lease(total, MemoryTag::kWorkspace,
+                                                             "the parameters rounded to bf16"));
+  Bytes offset;
+  for (Parameter& parameter : state.model->parameters()) {
+    if (!parameter.shape.in_product) continue;
+    const Shape& shape = parameter.value.shape();
+    parameter.rounded = state.rounded_lease.view_at(offset, DType::kU8, {shape[0], 2 * shape[1]});
+    offset += rounded_bytes(parameter);
+  }
+  return {};
+}
+
 }  // namespace
+
+void round_values(RankState& state) {
+  for (const Parameter& parameter : state.model->parameters()) {
+    if (parameter.rounded.empty()) continue;
+    kernels::to_bf16(*state.stream, parameter.value, parameter.rounded);
+  }
+}
 
 Result<std::unique_ptr<RankState>> build_local(World& world, const TrainerOptions& options) {
   auto state = std::make_unique<RankState>();
@@ -52,6 +83,7 @@ Result<std::unique_ptr<RankState>> build_local(World& world, const TrainerOption
                       Transformer::create(plan.job.model, plan.tensor_share(world.rank())));
   declare_parameters(*state);
   QD_RETURN_IF_ERROR(bind_rounding(*state));
+  QD_RETURN_IF_ERROR(bind_rounded_values(*state));
   return state;
 }
 

@@ -18,6 +18,7 @@ struct RankState : RankBase {
   ParameterResidency residency;  ///< A layer's values are at hand between acquire and release.
   Activations activations;
   Lease rounding_lease;
+  Lease rounded_lease;         ///< The model's rounded values.
   kernels::Rounding rounding;  ///< What the job's precision means on this host.
 };
 
@@ -28,5 +29,8 @@ struct RankState : RankBase {
 /// The part that follows once every rank has the first: gradient buckets (collective), moments,
 /// saver.
 [[nodiscard]] Result<void> build_shared(RankState& state);
+
+/// Makes the rounded values those of the values as they are now; nothing in fp32.
+void round_values(RankState& state);
 
 }  // namespace quadrille::internal

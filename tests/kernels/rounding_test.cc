@@ -15,6 +15,7 @@
 #include "kernels/reference.h"
 #include "quadrille/kernels/head_loss.h"
 #include "quadrille/kernels/matmul.h"
+#include "quadrille/kernels/projection.h"
 
 namespace quadrille::test {
 namespace {
@@ -160,6 +161,68 @@ TEST_F(Rounding, LeavesTheOperandsAsTheyWere) {
                     {.a = *a, .b = *b, .c = *c, .bias = {}, .rounding = rounding(way, *a, *b)});
   }
   EXPECT_TRUE(same_bits(a->get<float>(), before));
+}
+
+/// A matrix that was rounded before is read in the place of B: `other` stands where B was, so that
+/// using it shows.
+TEST_F(Rounding, AMatrixRoundedBeforeGivesTheBitsOfOneThatTheProductRounds) {
+  const auto a = random({5, 37});
+  for (const bool transposed : {false, true}) {
+    const Shape shape = transposed ? Shape{19, 37} : Shape{37, 19};
+    const auto b = random(shape);
+    const auto other = random(shape);
+    const auto halves = empty({shape[0], 2 * shape[1]}, DType::kU8);
+    for (const ProductPrecision way : ways()) {
+      for_each_instruction_set([&] {
+        kernels::to_bf16(*stream_, *b, *halves);
+        const auto product = [&](const Tensor& factor, const TensorView& rounded_b) {
+          const auto c = empty({5, 19});
+          kernels::matmul(*stream_, {.a = *a,
+                                     .b = factor,
+                                     .c = *c,
+                                     .transpose_b = transposed,
+                                     .bias = {},
+                                     .rounding = rounding(way, *a, factor),
+                                     .rounded_b = rounded_b});
+          return c->get<float>();
+        };
+        EXPECT_TRUE(same_bits(product(*other, *halves), product(*b, {})));
+      });
+    }
+  }
+}
+
+TEST_F(Rounding, AHeadRoundedBeforeGivesTheBitsOfOneThatTheLossRounds) {
+  constexpr std::int64_t kRows = 9;
+  constexpr std::int64_t kWidth = 11;
+  constexpr std::int64_t kVocab = 70;
+  const auto x = random({kRows, kWidth});
+  const auto weight = random({kVocab, kWidth});
+  const auto other = random({kVocab, kWidth});
+  const auto targets = random_ids({kRows}, 0, kVocab - 1);
+  const auto halves = empty({kVocab, 2 * kWidth}, DType::kU8);
+  kernels::to_bf16(*stream_, *weight, *halves);
+  for (const ProductPrecision way : ways()) {
+    const auto gradients = [&](const Tensor& factor, const TensorView& rounded_weight) {
+      const auto dx = empty({kRows, kWidth});
+      const auto gradient = empty({kVocab, kWidth});
+      kernels::head_loss(
+          *stream_, {.x = *x,
+                     .weight = factor,
+                     .targets = *targets,
+                     .loss_sum = *empty({1}, DType::kF64),
+                     .workspace = *empty({kernels::head_loss_chunk(kRows, kVocab), kVocab}),
+                     .dx = *dx,
+                     .weight_gradient = *gradient,
+                     .rounding = rounding(way, kernels::head_loss_rounding(kRows, kVocab, kWidth)),
+                     .rounded_weight = rounded_weight});
+      std::vector<float> both = dx->get<float>();
+      const std::vector<float> rest = gradient->get<float>();
+      both.insert(both.end(), rest.begin(), rest.end());
+      return both;
+    };
+    EXPECT_TRUE(same_bits(gradients(*other, *halves), gradients(*weight, {})));
+  }
 }
 
 TEST_F(Rounding, RefusesScratchThatIsTooShort) {

@@ -26,6 +26,8 @@ struct HeadLoss {
   bool accumulate = true;      ///< Adds to what weight_gradient holds.
   Rounding rounding = {};      ///< Of x, weight and the logits' gradient, as factors;
                                ///< head_loss_rounding(N, V, H) elements.
+  TensorView rounded_weight =
+      {};  ///< What to_bf16() (projection.h) made of it; empty: it is rounded.
 };
 void head_loss(Stream& stream, const HeadLoss& arguments);
 

@@ -21,6 +21,8 @@ struct Matmul {
   TensorView bias;          ///< Added to every row; empty for none. Not with `accumulate`.
   bool accumulate = false;  ///< Adds to what C holds.
   Rounding rounding = {};   ///< Of A and B; C and the bias stay fp32.
+  TensorView rounded_b =
+      {};  ///< What to_bf16() (projection.h) made of B, read in its place; empty: B is rounded.
 };
 void matmul(Stream& stream, const Matmul& arguments);
 

@@ -38,6 +38,9 @@ struct Parameter {
   bool overwritten = false;
   TensorView value;
   TensorView gradient;  ///< Empty in a model that only infers.
+  /// What kernels::to_bf16 made of a value that products read, for passes whose products are
+  /// rounded. Whoever changes the value makes it anew. Empty: each product rounds the value itself.
+  TensorView rounded;
 
   [[nodiscard]] Shape own_shape() const;  ///< Of `value`.
 };
