@@ -48,7 +48,7 @@ Result<void> bind_rounding(RankState& state) {
 Result<void> bind_rounded_values(RankState& state) {
   if (state.plan->job.training.precision == Precision::kFp32) return {};
   const auto rounded_bytes = [](const Parameter& parameter) {
-    return Bytes((2 * parameter.value.elements() + 63) / 64 * 64);
+    return Bytes((2 * parameter.shape.elements() + 63) / 64 * 64);
   };
   Bytes total;
   for (const Parameter& parameter : state.model->parameters()) {
@@ -59,7 +59,7 @@ Result<void> bind_rounded_values(RankState& state) {
   Bytes offset;
   for (Parameter& parameter : state.model->parameters()) {
     if (!parameter.shape.in_product) continue;
-    const Shape& shape = parameter.value.shape();
+    const Shape shape = shape_of(parameter.shape);
     parameter.rounded = state.rounded_lease.view_at(offset, DType::kU8, {shape[0], 2 * shape[1]});
     offset += rounded_bytes(parameter);
   }
