@@ -46,7 +46,8 @@ Result<void> bind_rounding(RankState& state) {
 
 /// Each on its own cache lines.
 Result<void> bind_rounded_values(RankState& state) {
-  if (state.plan->job.training.precision == Precision::kFp32) return {};
+  // From stage 3 on a layer's values come and go: each product rounds what is there.
+  if (state.plan->job.training.precision == Precision::kFp32 || state.sharding() >= 3) return {};
   const auto rounded_bytes = [](const Parameter& parameter) {
     return Bytes((2 * parameter.shape.elements() + 63) / 64 * 64);
   };
