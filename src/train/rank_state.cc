@@ -49,7 +49,7 @@ Result<void> bind_rounded_values(RankState& state) {
   // From stage 3 on a layer's values come and go: each product rounds what is there.
   if (state.plan->job.training.precision == Precision::kFp32 || state.sharding() >= 3) return {};
   const auto rounded_bytes = [](const Parameter& parameter) {
-    return Bytes((2 * parameter.shape.elements() + 63) / 64 * 64);
+    return Bytes((2 * parameter.own_shape().elements() + 63) / 64 * 64);
   };
   Bytes total;
   for (const Parameter& parameter : state.model->parameters()) {
@@ -60,7 +60,7 @@ Result<void> bind_rounded_values(RankState& state) {
   Bytes offset;
   for (Parameter& parameter : state.model->parameters()) {
     if (!parameter.shape.in_product) continue;
-    const Shape shape = shape_of(parameter.shape);
+    const Shape shape = parameter.own_shape();
     parameter.rounded = state.rounded_lease.view_at(offset, DType::kU8, {shape[0], 2 * shape[1]});
     offset += rounded_bytes(parameter);
   }
