@@ -6,7 +6,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <unordered_set>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "checkpoint/folders.h"
 #include "checkpoint/save_task.h"
 #include "checkpoint/staging.h"
+#include "checkpoint/worker_thread.h"
 #include "quadrille/base/file.h"
 #include "quadrille/checkpoint/checkpoint.h"
 
@@ -93,15 +93,12 @@ internal::SaveTask CheckpointSaver::State::task_of(const TrainingState& state) {
 void CheckpointSaver::State::start(const internal::SaveTask& task) {
   running.step = task.state.step;
   written = false;
-  try {
-    writer = std::thread([this, task] {
-      running = internal::run_save(task);
-      written = true;
-    });
-  } catch (const std::system_error&) {
-    // No thread to be had: the other ranks wait for this one's shard, so it is written here.
-    outcomes.push_back(internal::run_save(task));
-  }
+  const bool started = internal::start_worker(writer, [this, task] {
+    running = internal::run_save(task);
+    written = true;
+  });
+  // Without one the other ranks still wait for this one's shard, so it is written here.
+  if (!started) outcomes.push_back(internal::run_save(task));
 }
 
 /// Joins the writer, if there is one.

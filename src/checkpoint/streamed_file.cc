@@ -12,12 +12,12 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "checkpoint/plain_file.h"
 #include "checkpoint/staging.h"
+#include "checkpoint/worker_thread.h"
 #include "quadrille/base/check.h"
 
 namespace quadrille::internal {
@@ -102,11 +102,8 @@ void StreamedFile::State::work() {
 /// Small files never need it.
 void StreamedFile::State::start_thread() {
   if (writer.joinable()) return;
-  try {
-    writer = std::thread([this] { work(); });
-  } catch (const std::system_error&) {
-    // No thread to be had: writing and gathering take turns.
-  }
+  // Without a thread writing and gathering take turns.
+  (void)start_worker(writer, [this] { work(); });
 }
 
 void StreamedFile::State::stop_thread() {

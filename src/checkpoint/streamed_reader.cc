@@ -12,11 +12,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "checkpoint/staging.h"
+#include "checkpoint/worker_thread.h"
 #include "quadrille/base/check.h"
 
 namespace quadrille::internal {
@@ -158,11 +158,8 @@ void StreamedReader::State::work() {
 
 void StreamedReader::State::start_thread() {
   if (reader.joinable()) return;
-  try {
-    reader = std::thread([this] { work(); });
-  } catch (const std::system_error&) {
-    // No thread to be had: reading and looking take turns.
-  }
+  // Without a thread reading and looking take turns.
+  (void)start_worker(reader, [this] { work(); });
 }
 
 void StreamedReader::State::stop_thread() {
