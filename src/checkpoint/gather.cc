@@ -34,6 +34,10 @@ Result<ShardNote> wait_for_note(const SaveTask& task, Rank rank, Seconds deadlin
     pause = std::min(pause * 2, std::chrono::milliseconds(50));
   }
   QD_ASSIGN_OR_RETURN(const std::string text, read_text_file(path));
+  if (text.empty()) {
+    return fail(Code::kExhausted,
+                fmt::format("rank {} could not write its shard, nor the reason", rank.value));
+  }
   QD_ASSIGN_OR_RETURN(ShardNote note, parse_note(text, path));
   if (note.error) return fail(with_context(*note.error, fmt::format("rank {}", rank.value)));
   return note;

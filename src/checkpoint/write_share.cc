@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 
 #include "checkpoint/folders.h"
@@ -124,14 +125,18 @@ Result<ShardNote> write_shard(const SaveTask& task) {
 }
 
 /// Tells rank 0 that there will be no shard. The shard goes first, to make room for the note on a
-/// full disk; if even the note does not fit, the folder goes, which says the same.
+/// full disk. If even the note does not fit, an empty one says the same, and if there is no room
+/// for its name, the folder goes (which rank 0 misses only if it has yet to make the folder).
 void report_failure(const SaveTask& task, const Error& error) {
   const std::string partial = task.partial_path();
   std::remove((partial + "/" + shard_name(task.options->rank, task.options->ranks)).c_str());
   ShardNote note;
   note.error = error;
   const std::string path = partial + "/" + note_name(task.options->rank);
-  if (make_folders(partial) && write_file_atomically(path, write_note(note))) return;
+  if (make_folders(partial)) {
+    if (write_file_atomically(path, write_note(note))) return;
+    if (std::ofstream(path).is_open()) return;
+  }
   (void)remove_tree(partial);
 }
 
