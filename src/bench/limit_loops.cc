@@ -85,8 +85,11 @@ float multiply_add_chains(std::int64_t rounds, double& flops) {
   const hn::ScalableTag<float> d;
   const auto factor = hn::Set(d, 0.999F);
   const auto term = hn::Set(d, 0.001F);
-  auto x0 = hn::Set(d, 1.0F);
-  auto x1 = x0, x2 = x0, x3 = x0, x4 = x0, x5 = x0, x6 = x0, x7 = x0, x8 = x0, x9 = x0;
+  // Chains that began alike would be one to the compiler.
+  auto x0 = hn::Set(d, 0.0F), x1 = hn::Set(d, 0.1F), x2 = hn::Set(d, 0.2F);
+  auto x3 = hn::Set(d, 0.3F), x4 = hn::Set(d, 0.4F), x5 = hn::Set(d, 0.5F);
+  auto x6 = hn::Set(d, 0.6F), x7 = hn::Set(d, 0.7F), x8 = hn::Set(d, 0.8F);
+  auto x9 = hn::Set(d, 0.9F);
   for (std::int64_t i = 0; i < rounds; ++i) {
     x0 = hn::MulAdd(x0, factor, term);
     x1 = hn::MulAdd(x1, factor, term);

@@ -4,7 +4,6 @@
 // The twin of the mpi_ files for builds without MPI.
 
 #include "quadrille/comm/world.h"
-#include "quadrille/comm/yardstick.h"
 
 namespace quadrille {
 
@@ -15,11 +14,5 @@ Result<void> run_mpi(const WorldOptions&, const RankBody&) {
               "this build has no MPI; install libopenmpi-dev and build again, or run ranks as "
               "threads");
 }
-
-Result<void> library_all_reduce(std::span<float>) {
-  return fail(Code::kUnavailable, "this build has no MPI");
-}
-
-std::string library_name() { return {}; }
 
 }  // namespace quadrille
