@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <string>
 #include <string_view>
 
@@ -152,14 +151,16 @@ void add_generate(CLI::App& app, GenerateOptions& options, Action& action) {
       ->check(CLI::Range(0.0, 1.0));
   command->add_option("--seed", sampling.seed, "The same seed writes the same text")
       ->type_name("N");
-  static const std::map<std::string, Precision> kPrecisions{{"fp32", Precision::kFp32},
-                                                            {"bf16", Precision::kBf16}};
   command
-      ->add_option("--precision", options.precision,
-                   "Of the weights: bf16 halves what each token reads")
+      ->add_option_function<std::string>(
+          "--precision",
+          [&options](const std::string& word) {
+            options.precision = kPrecisionText.value(word).value_or(Precision::kFp32);
+          },
+          "Of the weights: bf16 halves what each token reads")
       ->type_name("fp32|bf16")
       ->default_str("fp32")
-      ->transform(CLI::CheckedTransformer(kPrecisions));
+      ->check(CLI::IsMember({"fp32", "bf16"}));
   command->add_flag("--json", options.json, "The texts and the rates as one object, at the end");
   command->callback([&] { action = [&options] { return generate_command(options); }; });
 }

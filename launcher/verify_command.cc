@@ -41,14 +41,26 @@ class ScratchFolder {
   std::string path_;
 };
 
+/// Each rank is a thread here.
+constexpr std::int64_t kRanksMost = 64;
+
+Result<Layout> layout_to_try(const std::string& text) {
+  QD_ASSIGN_OR_RETURN(Layout layout, parse_layout(text));
+  const std::int64_t ranks = layout.parallel.data * layout.parallel.tensor;
+  if (ranks <= kRanksMost) return layout;
+  return fail(Code::kInvalid, fmt::format("--layout {}: {} ranks; expected at most {}, which are "
+                                          "threads of this process",
+                                          text, ranks, kRanksMost));
+}
+
 Result<VerifyOutcome> run_verify(const VerifyCommandOptions& options) {
   if (options.layouts.size() != 2) {
     return fail(Code::kInvalid, fmt::format("{} layouts are given; expected two: --layout A "
                                             "--layout B",
                                             options.layouts.size()));
   }
-  QD_ASSIGN_OR_RETURN(const Layout a, parse_layout(options.layouts[0]));
-  QD_ASSIGN_OR_RETURN(const Layout b, parse_layout(options.layouts[1]));
+  QD_ASSIGN_OR_RETURN(const Layout a, layout_to_try(options.layouts[0]));
+  QD_ASSIGN_OR_RETURN(const Layout b, layout_to_try(options.layouts[1]));
   QD_ASSIGN_OR_RETURN(const JobSpec job, read_job_of(options.job));
   QD_ASSIGN_OR_RETURN(const ScratchFolder scratch, ScratchFolder::create());
   return verify_layouts(job, {.a = a, .b = b, .steps = options.steps, .folder = scratch.path()});

@@ -115,6 +115,21 @@ TEST_F(BadInput, UnknownCommandsAndFlagsExitWith2) {
   EXPECT_EQ(quadrille({"launch", "job.json", "--rank", "2"}).exit_code, 2);
   EXPECT_EQ(quadrille({"launch", "job.json", "--hostfile", "nowhere"}).exit_code, 2);
   EXPECT_EQ(quadrille({}).exit_code, 2);
+  const CommandResult precision = quadrille({"generate", "run", "--precision", "fp16"});
+  EXPECT_EQ(precision.exit_code, 2);
+  EXPECT_THAT(precision.errors, HasSubstr("fp16 not in {fp32,bf16}"));
+}
+
+TEST_F(BadInput, VerifyRefusesMoreRanksThanItHasThreadsFor) {
+  write_job("job.json", R"({
+  "model": {"layers": 2, "hidden": 32, "heads": 4, "context": 32},
+  "data": {"train": "text.txt"},
+  "training": {"sequence": 32, "global_batch": 4, "steps": 20}
+})");
+  const CommandResult result =
+      quadrille({"verify", "job.json", "--layout", "data=4000", "--layout", "data=1"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.errors, AllOf(HasSubstr("4000 ranks"), HasSubstr("at most 64")));
 }
 
 }  // namespace
