@@ -29,8 +29,12 @@ Result<Inference> load_model(const std::string& path, bool best,
                              Precision precision = Precision::kFp32) {
   QD_ASSIGN_OR_RETURN(const HostTopology topology, read_host_topology());
   QD_RETURN_IF_ERROR(bind_this_thread(share_of_host(topology, Rank{0}, 1)));
-  QD_ASSIGN_OR_RETURN(const Checkpoint checkpoint,
-                      best ? resolve_best_checkpoint(path) : resolve_checkpoint(path));
+  std::vector<CheckpointListing> skipped;
+  QD_ASSIGN_OR_RETURN(const Checkpoint checkpoint, best ? resolve_best_checkpoint(path, &skipped)
+                                                        : resolve_checkpoint(path, &skipped));
+  for (const CheckpointListing& damaged : skipped) {
+    complain("quadrille: warning: passed over a damaged checkpoint: " + damaged.damage->message);
+  }
   Inference inference;
   inference.device = make_host_device();
   QD_ASSIGN_OR_RETURN(inference.model, LoadedModel::open(checkpoint, *inference.device, precision));

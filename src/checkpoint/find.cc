@@ -109,8 +109,9 @@ bool ValidationHistory::add(std::int64_t step, double loss) {
   return false;
 }
 
-Result<Checkpoint> resolve_best_checkpoint(const std::string& path) {
-  QD_ASSIGN_OR_RETURN(const Checkpoint newest, resolve_checkpoint(path));
+Result<Checkpoint> resolve_best_checkpoint(const std::string& path,
+                                           std::vector<CheckpointListing>* skipped) {
+  QD_ASSIGN_OR_RETURN(const Checkpoint newest, resolve_checkpoint(path, skipped));
   const ValidationHistory& validation = newest.manifest().state.validation;
   if (!validation.best_loss) {
     return fail(Code::kNotFound, "\"" + newest.path() + "\" knows of no validation loss");
@@ -125,21 +126,25 @@ Result<Checkpoint> resolve_best_checkpoint(const std::string& path) {
   return Checkpoint::open(best);
 }
 
-Result<Checkpoint> resolve_checkpoint(const std::string& path) {
+Result<Checkpoint> resolve_checkpoint(const std::string& path,
+                                      std::vector<CheckpointListing>* skipped) {
   if (!path_exists(path)) return fail(Code::kNotFound, "\"" + path + "\" does not exist");
   const auto name = std::filesystem::path(path + "/").parent_path().filename().string();
   const bool is_checkpoint = path_exists(path + "/" + std::string(internal::kManifestName));
   if (is_checkpoint || internal::step_of(name)) return Checkpoint::open(path);
   QD_ASSIGN_OR_RETURN(NewestCheckpoint newest, find_newest_valid(path));
-  if (newest.checkpoint) return std::move(*newest.checkpoint);
+  if (newest.checkpoint) {
+    if (skipped != nullptr) *skipped = std::move(newest.skipped);
+    return std::move(*newest.checkpoint);
+  }
   if (newest.skipped.empty()) {
     return fail(Code::kNotFound, "\"" + path +
                                      "\" has no checkpoint: neither a manifest.json nor "
                                      "folders named step-N are there");
   }
   std::string message = fmt::format("\"{}\" has no sound checkpoint", path);
-  for (const CheckpointListing& skipped : newest.skipped) {
-    message += "; " + skipped.damage->message;
+  for (const CheckpointListing& listing : newest.skipped) {
+    message += "; " + listing.damage->message;
   }
   return fail(Code::kCorrupt, std::move(message));
 }

@@ -189,6 +189,9 @@ TEST_F(Faults, ADamagedCheckpointIsSkippedForTheNewestValidOne) {
     }
   }
   EXPECT_EQ(quadrille({"checkpoint", "verify", "run"}).exit_code, 1);
+  const CommandResult evaluated = quadrille({"evaluate", "run"});
+  EXPECT_EQ(evaluated.exit_code, 0) << evaluated.errors;
+  EXPECT_THAT(evaluated.errors, HasSubstr("passed over a damaged checkpoint"));
   expect_resumes_bitwise("run", "threads", expected);
   const auto events = read_text_file(path("run/events.jsonl"));
   ASSERT_TRUE(events);

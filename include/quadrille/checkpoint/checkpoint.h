@@ -238,11 +238,14 @@ struct NewestCheckpoint {
                                                                   const Checkpoint& b);
 
 /// `path` may be a checkpoint, a checkpoint directory or a run directory: the newest valid one
-/// there. Errors: kNotFound (nothing there), kCorrupt (only damaged ones, each with its reason).
-[[nodiscard]] Result<Checkpoint> resolve_checkpoint(const std::string& path);
+/// there, the damaged ones that it passed over in `skipped` where wanted. Errors: kNotFound
+/// (nothing there), kCorrupt (only damaged ones, each with its reason).
+[[nodiscard]] Result<Checkpoint> resolve_checkpoint(
+    const std::string& path, std::vector<CheckpointListing>* skipped = nullptr);
 
 /// The one of the best validation loss that the newest valid checkpoint of `path` knows of. Errors:
 /// also kNotFound where the run never evaluated or that checkpoint is not kept.
-[[nodiscard]] Result<Checkpoint> resolve_best_checkpoint(const std::string& path);
+[[nodiscard]] Result<Checkpoint> resolve_best_checkpoint(
+    const std::string& path, std::vector<CheckpointListing>* skipped = nullptr);
 
 }  // namespace quadrille
