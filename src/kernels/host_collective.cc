@@ -12,7 +12,7 @@
 #define HWY_TARGET_INCLUDE "kernels/host_collective.cc"
 #include <hwy/foreach_target.h>  // Compiles this file once per instruction set.
 // Must follow foreach_target.h.
-#include "kernels/host_lanes-inl.h"
+#include "kernels/host_bf16-inl.h"
 #include "kernels/host_parallel.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -30,24 +30,11 @@ HWY_INLINE void store(D d, hn::Vec<D> value, float* to) {
 
 template <class D>
 HWY_INLINE hn::Vec<D> load(D d, const BFloat16* from) {
-  const hn::Rebind<std::uint16_t, D> halves;
-  const hn::RebindToUnsigned<D> words;
-  const auto bits = hn::LoadU(halves, reinterpret_cast<const std::uint16_t*>(from));
-  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(words, bits)));
+  return load_bf16(d, reinterpret_cast<const std::uint16_t*>(from));
 }
-/// To the nearest, ties to even: half a unit less one, plus the last bit that stays, carries
-/// exactly when it must. NaN is cut off and made quiet, since a carry could make it infinite.
 template <class D>
-HWY_INLINE void store(D, hn::Vec<D> value, BFloat16* to) {
-  const hn::Rebind<std::uint16_t, D> halves;
-  const hn::RebindToUnsigned<D> words;
-  const auto bits = hn::BitCast(words, value);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1U));
-  const auto nearest = hn::Add(bits, hn::Add(odd, hn::Set(words, 0x7FFFU)));
-  const auto quiet = hn::Or(bits, hn::Set(words, 0x00400000U));
-  const auto chosen = hn::IfThenElse(hn::RebindMask(words, hn::IsNaN(value)), quiet, nearest);
-  hn::StoreU(hn::TruncateTo(halves, hn::ShiftRight<16>(chosen)), halves,
-             reinterpret_cast<std::uint16_t*>(to));
+HWY_INLINE void store(D d, hn::Vec<D> value, BFloat16* to) {
+  store_bf16(d, value, reinterpret_cast<std::uint16_t*>(to));
 }
 
 /// N buffers whose addresses stay in registers.

@@ -35,10 +35,7 @@ void cross_entropy_rows(const CrossEntropyChunk& chunk, std::int64_t first, std:
     losses[r] = std::log(static_cast<double>(sum)) + static_cast<double>(most) -
                 static_cast<double>(of_target);
     if (!chunk.gradient) continue;
-    const float inverse = 1.0F / sum;
-    for_lanes(chunk.vocab, [=](auto d, std::int64_t i) HWY_ATTR {
-      hn::StoreU(hn::Mul(hn::LoadU(d, row + i), hn::Set(d, inverse)), d, row + i);
-    });
+    scale(row, chunk.vocab, 1.0F / sum);
     row[target] -= 1.0F;
   }
 }

@@ -13,7 +13,7 @@
 #define HWY_TARGET_INCLUDE "kernels/host_few_rows.cc"
 #include <hwy/foreach_target.h>  // Compiles this file once per instruction set.
 // Must follow foreach_target.h.
-#include "kernels/host_lanes-inl.h"
+#include "kernels/host_bf16-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace quadrille::internal {
@@ -26,10 +26,7 @@ HWY_INLINE hn::Vec<D> load_weights(D d, const float* weights) {
 }
 template <class D>
 HWY_INLINE hn::Vec<D> load_weights(D d, const std::uint16_t* weights) {
-  const hn::Rebind<std::uint16_t, D> halves;
-  const hn::RebindToUnsigned<D> words;
-  const auto bits = hn::PromoteTo(words, hn::LoadU(halves, weights));
-  return hn::BitCast(d, hn::ShiftLeft<16>(bits));
+  return load_bf16(d, weights);
 }
 
 /// kOutputs x kRows sums, each one chain over k: a sum does not depend on what is computed beside

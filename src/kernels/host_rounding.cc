@@ -6,34 +6,16 @@
 #define HWY_TARGET_INCLUDE "kernels/host_rounding.cc"
 #include <hwy/foreach_target.h>  // Compiles this file once per instruction set.
 // Must follow foreach_target.h.
-#include "kernels/host_lanes-inl.h"
+#include "kernels/host_bf16-inl.h"
 #include "kernels/host_parallel.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace quadrille::internal {
 namespace HWY_NAMESPACE {
 
-/// The bits of x rounded to bf16, in the upper half of each lane; the lower half is 0. Half a unit
-/// in the last place less one, plus the last bit that stays, carries into it exactly when x is
-/// nearer to the number above or ties with an odd one below. A carry out of a NaN's digits could
-/// make it infinite, so NaN is cut off and made quiet instead.
-template <class D, class V = hn::Vec<D>, class D32 = hn::RebindToUnsigned<D>>
-HWY_INLINE hn::Vec<D32> rounded_bits(D, V x) {
-  const D32 words;
-  const auto bits = hn::BitCast(words, x);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1U));
-  const auto nearest = hn::Add(bits, hn::Add(odd, hn::Set(words, 0x7FFFU)));
-  const auto quiet = hn::Or(bits, hn::Set(words, 0x00400000U));
-  const auto is_nan = hn::RebindMask(words, hn::IsNaN(x));
-  return hn::And(hn::IfThenElse(is_nan, quiet, nearest), hn::Set(words, 0xFFFF0000U));
-}
-
 void round_to_bf16_block(const float* source, std::uint16_t* target, std::int64_t count) {
-  for_lanes(count, [=](auto d, std::int64_t i) HWY_ATTR {
-    const hn::Rebind<std::uint16_t, decltype(d)> halves;
-    const auto upper = hn::ShiftRight<16>(rounded_bits(d, hn::LoadU(d, source + i)));
-    hn::StoreU(hn::TruncateTo(halves, upper), halves, target + i);
-  });
+  for_lanes(count, [=](auto d, std::int64_t i)
+                       HWY_ATTR { store_bf16(d, hn::LoadU(d, source + i), target + i); });
 }
 
 void round_as_fp32_block(const float* source, float* target, std::int64_t count) {
@@ -43,12 +25,8 @@ void round_as_fp32_block(const float* source, float* target, std::int64_t count)
 }
 
 void bf16_to_fp32_block(const std::uint16_t* source, float* target, std::int64_t count) {
-  for_lanes(count, [=](auto d, std::int64_t i) HWY_ATTR {
-    const hn::Rebind<std::uint16_t, decltype(d)> halves;
-    const hn::RebindToUnsigned<decltype(d)> words;
-    const auto bits = hn::ShiftLeft<16>(hn::PromoteTo(words, hn::LoadU(halves, source + i)));
-    hn::StoreU(hn::BitCast(d, bits), d, target + i);
-  });
+  for_lanes(count, [=](auto d, std::int64_t i)
+                       HWY_ATTR { hn::StoreU(load_bf16(d, source + i), d, target + i); });
 }
 
 }  // namespace HWY_NAMESPACE

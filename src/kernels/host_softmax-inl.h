@@ -54,6 +54,13 @@ HWY_INLINE float exponentiate(float* row, std::int64_t count, float most) {
   return sum;
 }
 
+/// row *= factor.
+HWY_INLINE void scale(float* row, std::int64_t count, float factor) {
+  for_lanes(count, [=](auto d, std::int64_t i) HWY_ATTR {
+    hn::StoreU(hn::Mul(hn::LoadU(d, row + i), hn::Set(d, factor)), d, row + i);
+  });
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace quadrille::internal
 HWY_AFTER_NAMESPACE();

@@ -33,12 +33,7 @@ void vocab_statistics_rows(const VocabPart& part, float* statistics, std::int64_
   }
 }
 
-/// row *= factor.
-void scale_row(float* row, std::int64_t count, float factor) {
-  for_lanes(count, [=](auto d, std::int64_t i) HWY_ATTR {
-    hn::StoreU(hn::Mul(hn::LoadU(d, row + i), hn::Set(d, factor)), d, row + i);
-  });
-}
+void scale_row(float* row, std::int64_t count, float factor) { scale(row, count, factor); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace quadrille::internal
