@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "bench/folder.h"
 #include "bench/products.h"
+#include "bench/resident.h"
 #include "bench/tensors.h"
 #include "quadrille/base/text.h"
 #include "quadrille/bench/benchmarks.h"
@@ -24,14 +24,6 @@ using internal::Product;
 constexpr double kAim = 1.67;
 /// oneDNN stores T x T for each head; beyond this its buffers are too large to hold.
 constexpr std::int64_t kMostProductTokens = 2048;
-
-std::int64_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  std::int64_t pages = 0;
-  std::int64_t resident = 0;
-  file >> pages >> resident;
-  return resident * 4096;
-}
 
 /// Tensors of one sequence and both directions.
 struct Pair {
@@ -84,12 +76,13 @@ class LengthBench {
   }
 
   Result<void> run(BenchReport& report, double& bytes_per_token) {
-    const std::int64_t before = resident_bytes();
+    const std::int64_t before = internal::resident_bytes();
     Pair pair;
     QD_RETURN_IF_ERROR(make(pair, bench_, tokens_));
     kernels::attention_forward(pair.tensors.stream(), pair.forward);
     kernels::attention_backward(pair.tensors.stream(), pair.backward);
-    bytes_per_token = static_cast<double>(resident_bytes() - before) / static_cast<double>(tokens_);
+    bytes_per_token =
+        static_cast<double>(internal::resident_bytes() - before) / static_cast<double>(tokens_);
     report.rows.push_back(row("forward", false, [&] {
       kernels::attention_forward(pair.tensors.stream(), pair.forward);
     }));

@@ -126,21 +126,25 @@ HWY_EXPORT(multiply_add_chains);
 constexpr std::int64_t kBlockFloats = 1 << 14;
 constexpr std::int64_t kBlockBytes = kBlockFloats * 4;
 
+/// body(first float) for each block of `bytes`: the same thread takes the same blocks every time.
+template <class Body>
+void for_each_block(std::int64_t bytes, const Body& body) {
+  const std::int64_t blocks = bytes / kBlockBytes;
+#pragma omp parallel for schedule(static)
+  for (std::int64_t i = 0; i < blocks; ++i) body(i * kBlockFloats);
+}
+
 }  // namespace
 
 Traffic::Traffic(int arrays, std::int64_t bytes)
     : bytes_(std::max<std::int64_t>(bytes / kBlockBytes, 1) * kBlockBytes) {
-  const std::int64_t blocks = bytes_ / kBlockBytes;
   for (int i = 0; i < arrays; ++i) {
     void* memory = mmap(nullptr, static_cast<std::size_t>(bytes_), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     QD_CHECK_MSG(memory != MAP_FAILED, "no memory for a limit's arrays");
     madvise(memory, static_cast<std::size_t>(bytes_), MADV_HUGEPAGE);
     auto* floats = static_cast<float*>(memory);
-#pragma omp parallel for schedule(static)
-    for (std::int64_t block = 0; block < blocks; ++block) {
-      std::fill_n(floats + block * kBlockFloats, kBlockFloats, 0.25F);
-    }
+    for_each_block(bytes_, [=](std::int64_t at) { std::fill_n(floats + at, kBlockFloats, 0.25F); });
     arrays_.push_back(floats);
   }
 }
@@ -161,43 +165,29 @@ void Traffic::read() {
 }
 
 void Traffic::copy() {
-  const std::int64_t blocks = bytes_ / kBlockBytes;
-  const float* a = arrays_[0];
-  float* b = arrays_[1];
-#pragma omp parallel for schedule(static)
-  for (std::int64_t i = 0; i < blocks; ++i) {
-    HWY_DYNAMIC_DISPATCH(copy_block)(a + i * kBlockFloats, b + i * kBlockFloats);
-  }
+  for_each_block(bytes_, [this](std::int64_t at) {
+    HWY_DYNAMIC_DISPATCH(copy_block)(arrays_[0] + at, arrays_[1] + at);
+  });
 }
 
 void Traffic::accumulate() {
-  const std::int64_t blocks = bytes_ / kBlockBytes;
-  float* a = arrays_[0];
-  float* b = arrays_[1];
-#pragma omp parallel for schedule(static)
-  for (std::int64_t i = 0; i < blocks; ++i) {
-    HWY_DYNAMIC_DISPATCH(accumulate_block)(a + i * kBlockFloats, b + i * kBlockFloats);
-  }
+  for_each_block(bytes_, [this](std::int64_t at) {
+    HWY_DYNAMIC_DISPATCH(accumulate_block)(arrays_[0] + at, arrays_[1] + at);
+  });
 }
 
 void Traffic::update() {
-  const std::int64_t blocks = bytes_ / kBlockBytes;
-#pragma omp parallel for schedule(static)
-  for (std::int64_t i = 0; i < blocks; ++i) {
-    const std::int64_t at = i * kBlockFloats;
+  for_each_block(bytes_, [this](std::int64_t at) {
     HWY_DYNAMIC_DISPATCH(plain_update_block)
     (arrays_[0] + at, arrays_[1] + at, arrays_[2] + at, arrays_[3] + at);
-  }
+  });
 }
 
 void Traffic::update_past_caches() {
-  const std::int64_t blocks = bytes_ / kBlockBytes;
-#pragma omp parallel for schedule(static)
-  for (std::int64_t i = 0; i < blocks; ++i) {
-    const std::int64_t at = i * kBlockFloats;
+  for_each_block(bytes_, [this](std::int64_t at) {
     HWY_DYNAMIC_DISPATCH(streaming_update_block)
     (arrays_[0] + at, arrays_[1] + at, arrays_[2] + at, arrays_[3] + at);
-  }
+  });
 }
 
 double multiply_add_peak() {

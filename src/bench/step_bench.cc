@@ -6,11 +6,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 
 #include "bench/folder.h"
 #include "bench/limits.h"
 #include "bench/products.h"
+#include "bench/resident.h"
 #include "bench/turns.h"
 #include "quadrille/base/text.h"
 #include "quadrille/bench/benchmarks.h"
@@ -33,14 +33,6 @@ constexpr double kRoundedAim = 1.10;
 constexpr double kRanksAim = 1.12;
 constexpr double kMostPageFaults = 100;
 constexpr double kMemoryAim = 1.05;
-
-std::int64_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  std::int64_t pages = 0;
-  std::int64_t resident = 0;
-  file >> pages >> resident;
-  return resident * 4096;
-}
 
 std::span<const double> measured(const std::vector<double>& samples) {
   return std::span(samples).subspan(kWarmups);
@@ -129,7 +121,7 @@ class ShapeBench {
   void after_step(std::size_t index, int round) {
     Entry& entry = entries_[index];
     if (index == 0 && round == 0) {
-      entry.resident_growth = static_cast<double>(resident_bytes() - resident_at_start_);
+      entry.resident_growth = static_cast<double>(internal::resident_bytes() - resident_at_start_);
     }
     if (entry.ranks > 1 || round < kWarmups) return;
     if (entry.products == nullptr) {
@@ -244,7 +236,7 @@ class ShapeBench {
   const BenchSetting& setting_;
   StepTokens tokens_;
   int threads_;
-  std::int64_t resident_at_start_ = resident_bytes();
+  std::int64_t resident_at_start_ = internal::resident_bytes();
   std::vector<Contestant> contestants_;
   std::vector<Entry> entries_;
   std::vector<double> mpi_seconds_;
