@@ -63,6 +63,18 @@ JobSpec tiny_job(const std::string& folder) {
   return job;
 }
 
+JobSpec tiny_llama_job(const std::string& folder) {
+  JobSpec job = tiny_job(folder);
+  job.model.family = ModelFamily::kLlama;
+  job.model.heads = 4;
+  job.model.kv_heads = 2;
+  job.model.head_dimension = 10;
+  job.model.ffn = 40;
+  job.model.tie_embeddings = false;
+  job.model.bias = false;
+  return job;
+}
+
 Result<TrainingOutcome> run_tiny(const JobSpec& job, const TinyRunOptions& options) {
   MachineFacts machine;
   machine.cores = 2;

@@ -34,6 +34,9 @@ class TemporaryFolder {
 
 /// A job over `folder`/text.txt (written here) that trains in milliseconds: 2 layers of width 24.
 [[nodiscard]] JobSpec tiny_job(const std::string& folder);
+/// That job with a Llama: grouped keys and values, heads that do not divide the width, positions
+/// that turn, an untied head.
+[[nodiscard]] JobSpec tiny_llama_job(const std::string& folder);
 
 struct TinyRunOptions {
   std::string run_directory;

@@ -20,20 +20,10 @@ namespace {
 using test::losses_of;
 using test::run_tiny;
 using test::tiny_job;
+using test::tiny_llama_job;
 using testing::HasSubstr;
 
 double relative(double a, double b) { return std::abs(a - b) / std::abs(b); }
-
-JobSpec grouped_llama(JobSpec job) {
-  job.model.family = ModelFamily::kLlama;
-  job.model.heads = 4;
-  job.model.kv_heads = 2;
-  job.model.head_dimension = 10;
-  job.model.ffn = 40;
-  job.model.tie_embeddings = false;
-  job.model.bias = false;
-  return job;
-}
 
 class ShardingTest : public testing::Test {
  protected:
@@ -127,8 +117,7 @@ struct Reference {
 class ShardingGrid : public ShardingTest {
  protected:
   JobSpec job_of(bool llama) const {
-    JobSpec job = tiny_job(scratch_.path());
-    if (llama) job = grouped_llama(job);
+    JobSpec job = llama ? tiny_llama_job(scratch_.path()) : tiny_job(scratch_.path());
     job.training.steps = 5;
     job.training.evaluate_every = 0;
     job.training.epsilon = 1e-4;

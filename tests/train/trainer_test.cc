@@ -17,6 +17,7 @@ namespace {
 using test::losses_of;
 using test::run_tiny;
 using test::tiny_job;
+using test::tiny_llama_job;
 using testing::HasSubstr;
 
 class TrainerTest : public testing::Test {
@@ -57,19 +58,6 @@ TEST_F(TrainerTest, AnyNumberOfRanksGivesTheSameLossesOverFiftySteps) {
     ASSERT_EQ(many.size(), one.size());
     for (std::size_t i = 0; i < one.size(); ++i) EXPECT_LT(relative(many[i], one[i]), 1e-5) << i;
   }
-}
-
-/// Grouped keys and values, heads that do not divide the width, positions that turn.
-JobSpec tiny_llama_job(const std::string& folder) {
-  JobSpec job = tiny_job(folder);
-  job.model.family = ModelFamily::kLlama;
-  job.model.heads = 4;
-  job.model.kv_heads = 2;
-  job.model.head_dimension = 10;
-  job.model.ffn = 40;
-  job.model.tie_embeddings = false;
-  job.model.bias = false;
-  return job;
 }
 
 TEST_F(TrainerTest, ALlamaLearnsTheSameOnAnyNumberOfRanks) {
